@@ -190,8 +190,8 @@ class Scenario:
     def transcript_id(self) -> str | None:
         """An id shared by the scenarios of one imported transcript that is judged on several
         metrics (each metric needs a scenario of its own); None for all other scenarios."""
-        told = self.extra.get(TRANSCRIPT_ID)
-        return told if isinstance(told, str) and told else None
+        value = self.extra.get(TRANSCRIPT_ID)
+        return value if isinstance(value, str) and value else None
 
     def landmark_at(self, turn: int) -> Landmark | None:
         """The landmark of a turn, counted from 1; None where the user model may speak freely."""
@@ -290,13 +290,13 @@ class CostOrigins:
         whole = self.reported_usd + self.computed_usd
         unknown = f"; {self.unknown} answers of unknown price are not in it" if self.unknown else ""
         if not self.computed_usd:
-            told = ", all of it as the providers reported it"
+            source = ", all of it as the providers reported it"
         else:
-            told = (
+            source = (
                 f": {_usd(self.reported_usd)} as the providers reported it, "
                 f"{_usd(self.computed_usd)} worked out from prices"
             )
-        return f"The calls cost {_usd(whole)}{told}{unknown}."
+        return f"The calls cost {_usd(whole)}{source}{unknown}."
 
 
 def _usd(amount: float) -> str:

@@ -124,14 +124,14 @@ class UserAudit:
     """The rules, prepared once for all conversations of one scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
-        told = " ".join(
+        known_texts = " ".join(
             (
                 scenario.persona,
                 scenario.user_goal,
                 *(landmark.instruction for landmark in scenario.landmarks),
             )
         )
-        allowed = _lowercase_words(told)
+        allowed = _lowercase_words(known_texts)
         self._allowed = " ".join(allowed)
         hidden = _sequences(_lowercase_words(scenario.latent_adversarial_goal), LEAKED_WORDS)
         known = _sequences(allowed, LEAKED_WORDS)

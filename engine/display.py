@@ -60,13 +60,13 @@ def clean(text: str) -> str:
 
 
 def _fewer_marks(run: re.Match[str]) -> str:
-    kept: list[str] = []
+    shown: list[str] = []
     marks = 0
     for char in run[0]:
         marks = marks + 1 if unicodedata.category(char) in {"Mn", "Me"} else 0
         if marks <= MARKS_IN_A_ROW:
-            kept.append(char)
-    return "".join(kept)
+            shown.append(char)
+    return "".join(shown)
 
 
 def display_text(text: str) -> str:
@@ -149,5 +149,5 @@ def marked_turns(marks: Sequence[bool]) -> str:
     if not shown:
         return f"no turn of {len(marks)}"
     *others, last = shown
-    told = f"turns {', '.join(others)} and {last}" if others else f"turn {last}"
-    return f"{told} of {len(marks)}"
+    turns = f"turns {', '.join(others)} and {last}" if others else f"turn {last}"
+    return f"{turns} of {len(marks)}"

@@ -90,8 +90,8 @@ def without_placeholder(template: object, name: str) -> Any:
         case str():
             return PLACEHOLDER.sub(lambda match: "" if match[1] == name else match[0], template)
         case Mapping():
-            kept = {key: inner for key, inner in template.items() if stays(inner)}
-            return {key: without_placeholder(inner, name) for key, inner in kept.items()}
+            staying = {key: inner for key, inner in template.items() if stays(inner)}
+            return {key: without_placeholder(inner, name) for key, inner in staying.items()}
         case list() | tuple():
             return [without_placeholder(inner, name) for inner in template if stays(inner)]
         case _:

@@ -233,8 +233,10 @@ def _direction_fault(metric: Metric) -> str | None:
 
 
 def _overlaps(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
-    told = [(metric, words_of(metric.name, _core(metric.definition))) for metric in metrics]
-    for (one, mine), (other, theirs) in combinations(told, 2):
+    words_of_metrics = [
+        (metric, words_of(metric.name, _core(metric.definition))) for metric in metrics
+    ]
+    for (one, mine), (other, theirs) in combinations(words_of_metrics, 2):
         alike = resemblance(mine, theirs)
         if alike >= ALIKE:
             words = f"{one.id} and this share {alike:.0%} of their words"

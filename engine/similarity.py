@@ -29,8 +29,8 @@ def resemblance(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Scenario, float]]:
     """Yield pairs whose persona, goal and landmarks resemble each other by at least `ALIKE`."""
-    told = [(scenario, words_told(scenario)) for scenario in scenarios]
-    for (one, mine), (other, theirs) in combinations(told, 2):
+    words_of_scenarios = [(scenario, words_told(scenario)) for scenario in scenarios]
+    for (one, mine), (other, theirs) in combinations(words_of_scenarios, 2):
         alike = resemblance(mine, theirs)
         if alike >= ALIKE:
             yield one, other, alike

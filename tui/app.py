@@ -180,8 +180,8 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         self._ticker = Ticker(watch, moment)
         workspace = watch.reader.path.parent
         self.preferences = Preferences(memory, workspace, partial(self.tell, bad=True))
-        kept = self.preferences.choices
-        home = NO_PLACE if first is not None else place or _known_screen(kept.place) or HOME
+        choices = self.preferences.choices
+        home = NO_PLACE if first is not None else place or _known_screen(choices.place) or HOME
         self.navigator = Navigator(self, home, lambda: self.shell, self.look, first)
         self.exporter = Exporter(self, watch, self.navigator, self.tell)
         self.engine = EngineControl(
@@ -202,15 +202,15 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)
         """Past notices, the newest first."""
-        self._apply_theme(theme, kept)
+        self._apply_theme(theme, choices)
 
-    def _apply_theme(self, theme: str | None, kept: UserSettings) -> None:
+    def _apply_theme(self, theme: str | None, choices: UserSettings) -> None:
         for known in (*THEMES, *self._themes.themes):
             self.register_theme(known)
         self.set_class(self._slow, THIN)
         # frames of an animation are too many for a slow line
         self.animation_level = "none"
-        self.theme = theme or self._kept_theme(kept) or theme_for(self.console.color_system)
+        self.theme = theme or self._kept_theme(choices) or theme_for(self.console.color_system)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -534,12 +534,12 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
     def _choose(self, **chosen: Any) -> None:
         self.preferences.choose(replace(self.preferences.choices, **chosen))
 
-    def _kept_theme(self, kept: UserSettings) -> str | None:
+    def _kept_theme(self, choices: UserSettings) -> str | None:
         """The remembered theme if it exists; without colours, always the terminal's own."""
         if self.no_color:
             return SIXTEEN.name
-        ours = (kept.theme or "").startswith(PREFIX)
-        return kept.theme if ours and kept.theme in self.available_themes else None
+        ours = (choices.theme or "").startswith(PREFIX)
+        return choices.theme if ours and choices.theme in self.available_themes else None
 
     def action_repaint(self) -> None:
         self.refresh(layout=True)
@@ -553,9 +553,9 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         """Show a notice in two lines, its text made safe; a key shows it in full."""
         severity: SeverityLevel = "error" if bad else "information"
         whole = clean(text[:LONGEST_NOTICE])
-        told = ShownNotice(whole, bad)
-        if told not in list(self._notices)[:1]:  # listed once if repeated
-            self._notices.appendleft(told)
+        notice = ShownNotice(whole, bad)
+        if notice not in list(self._notices)[:1]:  # listed once if repeated
+            self._notices.appendleft(notice)
         self.notify(_in_two_lines(whole, self.size.width - 10), severity=severity, markup=False)
 
     def action_messages(self) -> None:

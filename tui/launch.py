@@ -247,8 +247,8 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
 
 def _last_screen(handle: EngineHandle, *, at_work: bool) -> str:
     """The place shown last, which is kept apart for when a run is on and when none is."""
-    kept = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
-    place = kept.place_at_work if at_work else kept.place
+    views = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
+    place = views.place_at_work if at_work else views.place
     if place is not None and place in {main_screen.name for main_screen in MAIN_SCREENS}:
         return place
     return "Live" if at_work else "Benchmarks"

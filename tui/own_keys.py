@@ -191,14 +191,14 @@ def _clashes(
     """A problem for each of the user's keys that would have two actions on one screen."""
     asked = list(_rows(given))
     taken = [*built_in(), *asked]
-    told = set()
+    reported = set()
     for row in asked:
-        if (row.name, row.key) in told:
+        if (row.name, row.key) in reported:
             continue
         at = given[row.name or ""][row.key]
         other = next((other for other in taken if _clash(row, other)), None)
         if other is not None:
-            told.add((row.name, row.key))
+            reported.add((row.name, row.key))
             does = other.name or other.binding.description
             where = row.place if other.place == EVERYWHERE else other.place
             yield document.problem(

@@ -318,8 +318,8 @@ def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
             "benchmark and are not counted."
         )
     if about.left_out.targets:
-        gone = ", ".join(about.left_out.targets)
-        notes.append(f"Targets no longer in the configuration: {gone}")
+        targets_gone = ", ".join(about.left_out.targets)
+        notes.append(f"Targets no longer in the configuration: {targets_gone}")
     for judge, count in about.other_judges.items():
         notes.append(
             f"{count:,} conversations count by the verdicts of {judge}, which is not a judge of "

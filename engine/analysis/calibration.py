@@ -234,12 +234,12 @@ def _calibration_parts(
     for name in sorted({part_of(row) for row in rows}):
         own = [label for label in labels if part_of(label[0].row) == name]
         labelled = [weighted for _, weighted in own]
-        told = len(labelled) >= LEAST_LABELS
+        enough = len(labelled) >= LEAST_LABELS
         yield CalibrationPart(
             name,
             len(labelled),
-            accuracy(labelled) if told else None,
-            _agreed(labelled) if told else None,
+            accuracy(labelled) if enough else None,
+            _agreed(labelled) if enough else None,
             _rate_of(name, [row for row in rows if part_of(row) == name], own),
         )
 

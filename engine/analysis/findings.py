@@ -105,11 +105,13 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     where = [
         words for words, staleness in zip(where, by_metric.values(), strict=True) if staleness.stale
     ]
-    told = ", ".join(where) if len(where) <= _FEW else _parts_affected(where, by_metric, analysis)
+    affected = (
+        ", ".join(where) if len(where) <= _FEW else _parts_affected(where, by_metric, analysis)
+    )
     yield Finding(
         Certainty.CAUTION,
         f"{total.stale:,} of {plural(total.conversations, 'counting conversation')} are stale: "
-        f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` "
+        f"{' and '.join(parts)}; {affected}; `results --fresh` counts without them, `run --stale` "
         "redoes them",
     )
 
@@ -368,12 +370,14 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             for target in analysis.targets
             if track in target.ranks
         ]
-        told = [(name, place) for name, place in ranked if place.tells]
-        if told:
-            told.sort(key=_by_place)
-            places = ", ".join(f"{name} {place}" for name, place in told[:_RANKS])
-            more = f", and {len(told) - _RANKS} more in the table" if told[_RANKS:] else ""
-            left = len(ranked) - len(told)
+        ruled_out = [(name, place) for name, place in ranked if place.tells]
+        if ruled_out:
+            ruled_out.sort(key=_by_place)
+            places = ", ".join(f"{name} {place}" for name, place in ruled_out[:_RANKS])
+            more = (
+                f", and {len(ruled_out) - _RANKS} more in the table" if ruled_out[_RANKS:] else ""
+            )
+            left = len(ranked) - len(ruled_out)
             rest = f"; {plural(left, 'other')} cannot be told" if left else ""
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Certainty.SIGNIFICANT, text)
@@ -389,11 +393,11 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
     sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
-    told = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
-    for gap in told:
+    shown = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
+    for gap in shown:
         yield Finding(Certainty.SIGNIFICANT, _gap(gap))
-    if len(told) < len(sure):
-        count = len(sure) - len(told)
+    if len(shown) < len(sure):
+        count = len(sure) - len(shown)
         are = "is" if count == 1 else "are"
         text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
         yield Finding(Certainty.SIGNIFICANT, text)
@@ -446,15 +450,15 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
 
 def _group_check_words(check: GroupCheck) -> str:
     rest = check.of - check.checked
-    told = (
+    guessed = (
         f"{check.axis}: from the user's messages alone the group was guessed right in "
         f"{check.right:,} of {plural(check.checked, 'conversation')} ({percent(check.rate)} "
         f"{span(check.low, check.high)}; {percent(check.chance)} by always naming the commonest)"
         + (f", {rest:,} more were not checked" if rest else "")
     )
     if check.could_be_known:
-        return f"{told}: a target could have known it"
-    return f"{told}: not significantly better than chance, so the absence of a gap says little"
+        return f"{guessed}: a target could have known it"
+    return f"{guessed}: not significantly better than chance, so the absence of a gap says little"
 
 
 def _gap(gap: Gap) -> str:

@@ -151,7 +151,7 @@ def _user_model_lines(analysis: Analysis) -> Iterator[str]:
     stances = {
         stance for provenance in analysis.provenances.values() for stance in provenance.stances
     }
-    told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
+    goals = [words for stance, words in _TOLD.items() if not stances or stance in stances]
     lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
     by = joined_names([*map(_model_words, users)])
     if users == [UNKNOWN]:
@@ -160,7 +160,7 @@ def _user_model_lines(analysis: Analysis) -> Iterator[str]:
         yield f"The person was played by {by}."
     else:
         yield (
-            f"The person was played, turn by turn, by {by}, {' or '.join(told)}; targets were "
+            f"The person was played, turn by turn, by {by}, {' or '.join(goals)}; targets were "
             "told their system prompt and the conversation so far."
         )
     if lacking:

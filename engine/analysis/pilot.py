@@ -77,9 +77,12 @@ class PilotedMetric:
 
     def doubts(self) -> Iterator[MetricDoubt]:
         """The problems to look at before more is paid for."""
-        told = [tally for tally in self.targets.values() if tally.scored]
-        scored, passed = sum(tally.scored for tally in told), sum(tally.passed for tally in told)
-        if len(told) > 1 and scored >= _FEWEST and passed in {0, scored}:
+        tallies = [tally for tally in self.targets.values() if tally.scored]
+        scored, passed = (
+            sum(tally.scored for tally in tallies),
+            sum(tally.passed for tally in tallies),
+        )
+        if len(tallies) > 1 and scored >= _FEWEST and passed in {0, scored}:
             how = "passed" if passed else "failed"
             yield MetricDoubt(
                 DoubtKind.ALL_ALIKE, f"all {scored} {how}: it told no target from another here"

@@ -326,8 +326,8 @@ def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers
     )
     for result in results:
         who = result.key.target_id if of_all else ""
-        thing = f"{who} {result.key.scenario_id} {result.key.sample}"
-        answers[result.metric_id][base_id(result.key.scenario_id)][thing] = float(
+        conversation = f"{who} {result.key.scenario_id} {result.key.sample}"
+        answers[result.metric_id][base_id(result.key.scenario_id)][conversation] = float(
             bool(result.passed)
         )
     return answers
@@ -335,7 +335,7 @@ def _answers(results: Iterable[SideOutcome], *, of_all: bool = False) -> Answers
 
 def _strata(results: Iterable[SideOutcome]) -> list[Stratum]:
     return [
-        [Cluster.of(list(things.values())) for things in bases.values()]
+        [Cluster.of(list(scores.values())) for scores in bases.values()]
         for bases in _answers(results, of_all=True).values()
     ]
 

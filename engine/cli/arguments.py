@@ -43,8 +43,8 @@ def _option(
     command: argparse._ActionsContainer, name: str, metavar: str, text: str, **more: Any
 ) -> None:
     """The help names the default where the parser fills one in."""
-    told = f"{text} (default: %(default)s)" if more.get("default") else text
-    command.add_argument(name, metavar=metavar, help=told, **more)
+    help_text = f"{text} (default: %(default)s)" if more.get("default") else text
+    command.add_argument(name, metavar=metavar, help=help_text, **more)
 
 
 def _several(command: argparse._ActionsContainer, name: str, metavar: str, text: str) -> None:

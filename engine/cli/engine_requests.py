@@ -63,7 +63,7 @@ def _follow(
     failed, asked = 0, None
     while at_work:
         board = link.board()  # read before the facts, so that the engine's last ones are not missed
-        gone = board.state in GONE
+        is_gone = board.state in GONE
         if board.question is not None and board.question != asked:
             tell(board.question)
         asked = board.question
@@ -76,7 +76,7 @@ def _follow(
                     tell(f"{settled.unit}: failed: {settled.reason}")
             elif isinstance(fact, VerdictGiven) and (fact.benchmark, str(fact.key)) in at_work:
                 say(f"{fact.key}: {_verdict(fact)}")
-        if at_work and gone:
+        if at_work and is_gone:
             tell("the engine ended before all was done; `crosswind run` goes on from here")
             return RunResult(failed, stopped=True)
         time.sleep(POLL_SECONDS)

@@ -112,7 +112,7 @@ def report_lines(report: ImportReport) -> Iterator[str]:
             listed = [f"{theirs} → {ours}" for theirs, ours in sorted(benchmark.mapped.items())[:3]]
             more = f" and {len(benchmark.mapped) - 3} more" if len(benchmark.mapped) > 3 else ""
             yield f"  renamed here: {', '.join(listed)}{more}"
-        yield from (f"  {told}" for told in benchmark.read_as)
+        yield from (f"  {reading}" for reading in benchmark.read_as)
         for note, times in sorted(benchmark.notes.items()):
             yield f"  {times} {note}"
     for path in report.placed:

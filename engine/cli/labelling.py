@@ -103,8 +103,8 @@ def _write_sheet(
     path: Path, progress: LabellingProgress, reader: Reader, definition: Definition
 ) -> None:
     items = (blind_item(progress, number, reader, definition) for number in progress.open)
-    told = ((item.number, item.definition, item.messages) for item in items)
-    content = "".join(sheet_lines(progress.sample.seq, told))
+    rows = ((item.number, item.definition, item.messages) for item in items)
+    content = "".join(sheet_lines(progress.sample.seq, rows))
     try:
         replace_file(path, b"\xef\xbb\xbf" + content.encode(), mode=0o600)
     except OSError as error:

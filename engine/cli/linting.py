@@ -115,9 +115,9 @@ def _read_by_model(
         estimate = planner.estimator(spec).estimate([calls])
     offer = PricedOrder(order)
     if not estimate.is_free:
-        kept = with_quote(order, estimate, session.config, unasked=arguments.yes)
+        limited = with_quote(order, estimate, session.config, unasked=arguments.yes)
         line = f"{spec.label} reads each metric and base scenario: {total_words(estimate)}"
-        offer = PricedOrder(kept, [line])
+        offer = PricedOrder(limited, [line])
     agreed = answered(offer, arguments)
     if agreed is None:
         return None

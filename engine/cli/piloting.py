@@ -83,10 +83,10 @@ def _within(priced: PricedOrder, budget: float) -> PricedOrder:
         expected = f"about ${quote.expected_usd:.2f}"
         what = f"the pilot is expected to cost {expected}, and its budget is ${budget:.2f}"
         raise InputError(Problem(what, hint="a larger `--budget`, or fewer `--scenarios`"))
-    kept = replace(quote, high_usd=min(quote.high_usd, budget), binding=True)
+    limited = replace(quote, high_usd=min(quote.high_usd, budget), binding=True)
     return replace(
         priced,
-        order=replace(priced.order, quote=kept),
+        order=replace(priced.order, quote=limited),
         lines=[*priced.lines, f"  the pilot stops before it has cost more than ${budget:.2f}"],
     )
 

@@ -300,8 +300,8 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     total = list(total_lines(planned.total, session.config, spent, planned.call_usd))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it
-    kept = with_quote(order, planned.total, session.config, unasked=unasked)
-    return PricedOrder(kept, [*lines, *total], total, notes)
+    agreed = with_quote(order, planned.total, session.config, unasked=unasked)
+    return PricedOrder(agreed, [*lines, *total], total, notes)
 
 
 def template_problems(session: Session, order: Order) -> list[Problem]:

@@ -100,12 +100,12 @@ _MOST: Final = 20
 
 def _of_table(table: SavedTable) -> str:
     """What was saved and what was lost of a table."""
-    told = ", ".join(
+    counts = ", ".join(
         [f"{table.saved} saved"]
         + ([f"{plural(table.unreadable, 'place')} unreadable"] if table.unreadable else [])
         + ([f"{plural(table.dropped, 'row')} left out"] if table.dropped else [])
     )
-    return f"{told}; nothing could be read of {_numbers(table.lost)}" if table.lost else told
+    return f"{counts}; nothing could be read of {_numbers(table.lost)}" if table.lost else counts
 
 
 def _numbers(lost: Sequence[tuple[int, int]]) -> str:

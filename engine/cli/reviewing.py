@@ -336,8 +336,10 @@ def page_lines(page: ReviewPage) -> Iterator[str]:
 def _done_line(page: ReviewPage) -> str:
     states = [entry.state for entry in page.entries]
     counts = [(state, states.count(state)) for state in ReviewState]
-    told = [f"{count:,} {state}" for state, count in counts if count and state != "waits"]
-    return f" ({', '.join(told)})" if told else ""
+    counts_by_state = [
+        f"{count:,} {state}" for state, count in counts if count and state != "waits"
+    ]
+    return f" ({', '.join(counts_by_state)})" if counts_by_state else ""
 
 
 def page_json(page: ReviewPage) -> dict[str, Any]:

@@ -229,13 +229,13 @@ def simulate(arguments: argparse.Namespace) -> int:
             )
         )
     keys = _asked_conversations(session, arguments)
-    gone = {key.target_id for of_benchmark in keys.values() for key in of_benchmark} - {
+    unknown = {key.target_id for of_benchmark in keys.values() for key in of_benchmark} - {
         target.id for target in session.config.targets
     }
-    if gone:
+    if unknown:
         raise InputError(
             Problem(
-                f"targets no longer in the configuration: {', '.join(sorted(gone))}",
+                f"targets no longer in the configuration: {', '.join(sorted(unknown))}",
                 path=session.config.path,
                 key="targets",
                 hint="a conversation can only be played again with a target that is there",

@@ -67,8 +67,8 @@ def validate(arguments: argparse.Namespace) -> int:
     order = asked.order(stale=arguments.stale)
     offer = PricedOrder(order, notes=notes)
     if not priced.total.is_free:
-        kept = with_quote(order, priced.total, asked.config, unasked=arguments.yes)
-        offer = PricedOrder(kept, list(_plan_lines(session, asked, priced)), notes=notes)
+        agreed = with_quote(order, priced.total, asked.config, unasked=arguments.yes)
+        offer = PricedOrder(agreed, list(_plan_lines(session, asked, priced)), notes=notes)
     order_agreed_to = answered(offer, arguments)
     if order_agreed_to is None:
         return STOPPED

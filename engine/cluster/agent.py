@@ -366,7 +366,7 @@ def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
         tokens=parser.tokens,
         named=tuple(redact.hidden(name) for name in parser.named.models),
         provider=None if parser.provider is None else redact.hidden(parser.provider),
-        route=replace(route, told=tuple(redact.hidden(told) for told in route.told)),
+        route=replace(route, told=tuple(redact.hidden(word) for word in route.told)),
         session=result.session,
         first_token_s=None if first is None else first - began,
     )

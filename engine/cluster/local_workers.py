@@ -34,10 +34,10 @@ LOADED: Final = AgentActor
 
 
 def main() -> None:
-    told = sys.stdin.buffer.readline()  # empty if the engine has ended
-    if told:
+    line = sys.stdin.buffer.readline()  # empty if the engine has ended
+    if line:
         with temporary_spool() as spool:
-            _Holder(Joining(**json.loads(told)), spool).hold(int(sys.argv[1]))
+            _Holder(Joining(**json.loads(line)), spool).hold(int(sys.argv[1]))
 
 
 class _Holder:

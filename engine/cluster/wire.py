@@ -97,8 +97,8 @@ class SentFailure:
     @property
     def failure(self) -> Failure:
         known = _CAUSES.get(self.cause, Fault.BROKEN)
-        told = self.type, self.code, self.param, self.retry_after_s
-        return Failure(known, self.message, self.status, *told)
+        details = self.type, self.code, self.param, self.retry_after_s
+        return Failure(known, self.message, self.status, *details)
 
 
 _CAUSES: Final[Mapping[str, Cause | Fault]] = {cause.value: cause for cause in (*Cause, *Fault)}

@@ -82,7 +82,7 @@ async def _scheduler(settings: WorkerSettings, say: SayLine) -> str:
     """Wait for a scheduler that answers; return its address. Raises `ClusterError`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + settings.wait_s
-    told = False
+    reported = False
     while True:
         try:
             address = scheduler_address(settings.folder)
@@ -94,9 +94,9 @@ async def _scheduler(settings: WorkerSettings, say: SayLine) -> str:
         except (SchedulerGoneError, NameTakenError) as error:
             if loop.time() >= end:
                 raise
-            if not told:
+            if not reported:
                 say(f"{error.problems[0].what}; waiting for that to change")
-            told = True
+            reported = True
             await asyncio.sleep(_LOOK_S)
         else:
             return address

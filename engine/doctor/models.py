@@ -306,11 +306,15 @@ async def _call(
         sentence = in_use.without_path(str(error).removeprefix(f"{label}: "))
     else:
         other = _other_model_words(attempts, endpoint.model)
-        told = [_answer(attempts), *other[:1], *(note.removeprefix(f"{label} ") for note in notes)]
+        sentences = [
+            _answer(attempts),
+            *other[:1],
+            *(note.removeprefix(f"{label} ") for note in notes),
+        ]
         if cut:
-            told.append("its one-word reply was cut, by max_tokens or a limit of the server")
+            sentences.append("its one-word reply was cut, by max_tokens or a limit of the server")
         state = Severity.NOTE if cut or other else Severity.OK
-        return Diagnostic(Area.CALL, label, state, "; ".join(told), *other[1:])
+        return Diagnostic(Area.CALL, label, state, "; ".join(sentences), *other[1:])
     return Diagnostic(Area.CALL, label, Severity.PROBLEM, sentence)
 
 

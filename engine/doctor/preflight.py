@@ -83,12 +83,12 @@ class PreflightCache:
     def read(self) -> None:
         """Never raises: without a readable file, all accounts are asked again."""
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            kept = json.loads(read_regular(self.path)) if self.path is not None else {}
+            content = json.loads(read_regular(self.path)) if self.path is not None else {}
             now = self.clock()
-            self._salt = str(kept.get("salt", ""))
+            self._salt = str(content.get("salt", ""))
             self._well = {
                 str(name): float(at)
-                for name, at in kept.get("well", {}).items()
+                for name, at in content.get("well", {}).items()
                 if 0 <= now - float(at) < KEPT_S
             }
         self._salt = self._salt or secrets.token_hex(16)
@@ -129,24 +129,24 @@ def kept_in(environ: Mapping[str, str]) -> PreflightCache:
 
 
 async def preflight(
-    models: Sequence[ModelInUse], config_path: Path, kept: PreflightCache
+    models: Sequence[ModelInUse], config_path: Path, cache: PreflightCache
 ) -> PreflightResult:
     """Ask every account for its list of models, concurrently, each for at most `LONGEST_S`
     seconds."""
     problems = [problem for model in models for problem in _missing(model)]
     warnings: list[str] = []
     wanted = _names_by_destination(models)
-    kept.read()
+    cache.read()
     # accounts without problems lately are not asked again, as every paid run begins with this
-    new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
+    new = {place: names for place, names in wanted.items() if not cache.knows(place, names)}
     asked = await _ask(list(new), LONGEST_S)
     for (place, names), listing in zip(new.items(), asked, strict=True):
         wrong, doubts = _listing_problems(place, names, listing, config_path)
         problems += wrong
         warnings += doubts
         if not wrong and not doubts and listing.status is not None and listing.status < 300:
-            kept.add(place, names)
-    kept.write()
+            cache.add(place, names)
+    cache.write()
     return PreflightResult(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
 
 
@@ -177,13 +177,13 @@ async def _looked_at(
     calls: Sequence[str],
     path: Path,
     environment: Environment,
-    kept: PreflightCache,
+    cache: PreflightCache,
 ) -> tuple[Sequence[Problem], Sequence[str]]:
     """The problems and the warnings about models and functions."""
     wrong = [problem async for problem in _not_callable(calls, path, environment)]
     if not models:
         return wrong, ()
-    preflight_result = await preflight(models, path, kept)
+    preflight_result = await preflight(models, path, cache)
     return [*wrong, *preflight_result.problems], preflight_result.warnings
 
 

@@ -168,9 +168,9 @@ class Conversations:
                 key, theirs = self.key(fields.as_object(row), histories.target, 0)
                 metric_id = self.scenario_import.metric_of(row, key.scenario_id)
                 self._model(row, key.target_id, theirs[1])
-                told = listed_takes(row["apart"], metric_id, self.context.rules, frozenset())
+                listed = listed_takes(row["apart"], metric_id, self.context.rules, frozenset())
                 history = self._history(key, histories)
-                takes = history.dated(in_order(told))
+                takes = history.dated(in_order(listed))
                 if self._is_first(key, takes, location):
                     yield from self._import(row, key, takes, location, history)
             except UnfitError as error:
@@ -210,9 +210,9 @@ class Conversations:
 
     def _model(self, row: ForeignObject, ours: str, theirs: str) -> str:
         if ours not in self.targets:
-            told = fields.target_model(row)
-            model = told.model or self.context.models.get(theirs) or theirs
-            self.targets[ours] = UnknownTarget(ours, model, told.source, told.base_url)
+            target = fields.target_model(row)
+            model = target.model or self.context.models.get(theirs) or theirs
+            self.targets[ours] = UnknownTarget(ours, model, target.source, target.base_url)
         return self.targets[ours].model
 
     def _takes(self, row: ForeignObject, key: ConversationKey, theirs: ScoreKey) -> list[FileTake]:
@@ -425,10 +425,10 @@ class Conversations:
     ) -> Iterator[StateRow]:
         if history.row:
             judged = self.context.repairs or any(take.verdicts for take in takes)
-            for told in history.work or ():
+            for row in history.work or ():
                 # a file of verdicts may be damaged: then nothing is judged, and a run does it again
-                if judged or (told.stage, told.state) != (Stage.EVALUATE, State.DONE):
-                    yield from self.work.told(told)
+                if judged or (row.stage, row.state) != (Stage.EVALUATE, State.DONE):
+                    yield from self.work.told(row)
             return
         finished = [take for take in takes if take.finished]
         if not finished:

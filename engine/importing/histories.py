@@ -144,17 +144,17 @@ class RowHistories:
     def reviews(self) -> Iterator[ReviewRow]:
         """Yield the reviews of metrics and scenarios, oldest first."""
         for row in self._reviews:
-            told = row["review"]
-            action = _ACTIONS.get(str(told.get("action")))
-            person, account = text(told, "person"), text(told, "account")
-            items = tuple(_review_items(told.get("items")))
+            review = row["review"]
+            action = _ACTIONS.get(str(review.get("action")))
+            person, account = text(review, "person"), text(review, "account")
+            items = tuple(_review_items(review.get("items")))
             if action is not None and person is not None and account is not None and items:
                 yield ReviewRow(
                     benchmark=self.context.name,
                     action=action,
                     person=storable(person),
                     account=storable(account),
-                    reason=storable(text(told, "reason") or ""),
+                    reason=storable(text(review, "reason") or ""),
                     items=items,
                     at=_time(row.get("at")),
                 )
@@ -235,20 +235,21 @@ class RowHistory:
         """Return the takes with their times and inputs, if these are known."""
         if not self.row:
             return list(takes)
-        told = {
+        by_number = {
             take["take"]: take
             for take in objects_in(self.row.get("takes"))
             if isinstance(take.get("take"), int)
         }
         return [
-            _with_times(take, told[take.number]) if take.number in told else take for take in takes
+            _with_times(take, by_number[take.number]) if take.number in by_number else take
+            for take in takes
         ]
 
 
-def _with_times(take: FileTake, told: ForeignObject) -> FileTake:
+def _with_times(take: FileTake, times_of: ForeignObject) -> FileTake:
     """Add times and inputs. Times of messages are used only if there are as many as messages."""
     messages = list(take.transcript.messages)
-    times = told.get("messages")
+    times = times_of.get("messages")
     if isinstance(times, list) and len(times) == len(messages):
         messages = [
             replace(message, at=_time(at)) for message, at in zip(messages, times, strict=True)
@@ -256,17 +257,17 @@ def _with_times(take: FileTake, told: ForeignObject) -> FileTake:
     return replace(
         take,
         transcript=replace(take.transcript, messages=messages),
-        at=_time(told.get("at")),
-        ended_at=_time(told.get("ended")),
-        depends=_depends(told),
-        verdicts=tuple(_dated_rows(take.verdicts, told.get("verdicts"))),
-        checks=tuple(_dated_rows(take.checks, told.get("checks"))),
+        at=_time(times_of.get("at")),
+        ended_at=_time(times_of.get("ended")),
+        depends=_depends(times_of),
+        verdicts=tuple(_dated_rows(take.verdicts, times_of.get("verdicts"))),
+        checks=tuple(_dated_rows(take.checks, times_of.get("checks"))),
     )
 
 
-def _dated_rows(rows: tuple[R, ...], told: object) -> Iterator[R]:
+def _dated_rows(rows: tuple[R, ...], listed: object) -> Iterator[R]:
     """Add times and inputs to rows; those that a person added to the file follow without any."""
-    given = told if isinstance(told, list) else []
+    given = listed if isinstance(listed, list) else []
     for index, row in enumerate(rows):
         # matched by position: a list that is longer than the rows is about other rows
         history = given[index] if index < len(given) <= len(rows) else None
@@ -282,10 +283,12 @@ def _time(value: object) -> int | None:
 
 
 def _depends(row: ForeignObject) -> Depends | None:
-    told = row.get("depends")
-    if not isinstance(told, dict) or not all(isinstance(digest, str) for digest in told.values()):
+    digests = row.get("depends")
+    if not isinstance(digests, dict) or not all(
+        isinstance(digest, str) for digest in digests.values()
+    ):
         return None
-    return {storable(name): storable(digest) for name, digest in told.items()}
+    return {storable(name): storable(digest) for name, digest in digests.items()}
 
 
 def _review_items(value: object) -> Iterator[ReviewItem]:

@@ -86,11 +86,11 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
         except InputError as error:
             problems += error.problems
     made = [benchmark for benchmark in benchmarks.values() if benchmark.metrics.taken]
-    told = {problem.path for problem in problems}
+    with_problem = {problem.path for problem in problems}
     empty = [
         benchmark
         for benchmark in benchmarks.values()
-        if benchmark not in made and told.isdisjoint(benchmark.logs)
+        if benchmark not in made and with_problem.isdisjoint(benchmark.logs)
     ]
     problems += map(_nothing_problem, empty)
     if not made:
@@ -106,8 +106,8 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
 
 def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:
     counts = [f"{times} {kind}" for kind, times in sorted(benchmark.notes.items())]
-    told = "; ".join(counts) or "it has no samples"
-    return Problem(f"there is nothing to take in it: {told}", benchmark.logs[0])
+    counted = "; ".join(counts) or "it has no samples"
+    return Problem(f"there is nothing to take in it: {counted}", benchmark.logs[0])
 
 
 # Reading

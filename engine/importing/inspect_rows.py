@@ -72,9 +72,9 @@ def _read_as(measured: Iterable[LoggedMetric], rules: Mapping[str, PresenceRule]
         rule = rules[metric.id]
         if metric.about is not None:
             continue
-        told = f"metric {metric.id} ({rule.track.value}): {rule.in_words}"
+        sentence = f"metric {metric.id} ({rule.track.value}): {rule.in_words}"
         assumed = "; the type is assumed, change it in benchmark.yaml and import again"
-        yield told + assumed if rule.assumed else told
+        yield sentence + assumed if rule.assumed else sentence
 
 
 def _write_rows(
@@ -131,56 +131,58 @@ class _ConversationRows:
 
 
 def _rows(
-    kept: Mapping[str, Any],
+    sample: Mapping[str, Any],
     measured: Mapping[str, LoggedMetric],
     rules: Mapping[str, PresenceRule],
     *,
     alone: bool,
 ) -> Iterator[_ConversationRows]:
     """Yield one conversation for each of the sample's metrics. Only the first has its usage."""
-    scenario = {name: value for name, value in kept["scenario"].items() if value is not None}
+    scenario = {name: value for name, value in sample["scenario"].items() if value is not None}
     played = {
-        "target": kept["target"],
-        "target_model": kept["target"]["id"],
-        "sample": kept["sample"],
-        "transcript": kept["transcript"],
-        OURS: kept[OURS],
-        PARTIAL: kept.get(PARTIAL, False),
+        "target": sample["target"],
+        "target_model": sample["target"]["id"],
+        "sample": sample["sample"],
+        "transcript": sample["transcript"],
+        OURS: sample[OURS],
+        PARTIAL: sample.get(PARTIAL, False),
     }
-    usage = {"_usage": kept["_usage"]}
-    if "judged" in kept:
-        about = {"id": kept["id"], "metric_id": kept["metric_id"]}
+    usage = {"_usage": sample["_usage"]}
+    if "judged" in sample:
+        about = {"id": sample["id"], "metric_id": sample["metric_id"]}
         yield _ConversationRows(
-            {**about, **scenario}, {**about, **played, **usage}, _verdict_rows(kept)
+            {**about, **scenario}, {**about, **played, **usage}, _verdict_rows(sample)
         )
         return
-    for score in kept["scores"]:
+    for score in sample["scores"]:
         metric = measured[score["metric"]]
-        name = kept["id"] if alone else f"{kept['id']}.{metric.id}"
+        name = sample["id"] if alone else f"{sample['id']}.{metric.id}"
         about = {"id": name, "metric_id": metric.id}
         if not alone:
-            scenario[TRANSCRIPT_ID] = kept["id"]
-        scores = [] if PARTIAL in kept else [_score(kept, about, score, metric, rules[metric.id])]
+            scenario[TRANSCRIPT_ID] = sample["id"]
+        scores = (
+            [] if PARTIAL in sample else [_score(sample, about, score, metric, rules[metric.id])]
+        )
         yield _ConversationRows({**about, **scenario}, {**about, **played, **usage}, scores)
         usage = {}
 
 
-def _verdict_rows(kept: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not kept["judged"] or PARTIAL in kept:
+def _verdict_rows(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not sample["judged"] or PARTIAL in sample:
         return []
-    last = kept["judged"][-1]
+    last = sample["judged"][-1]
     row = {
-        "id": kept["id"],
-        "target_model": kept["target"]["id"],
-        "sample": kept["sample"],
+        "id": sample["id"],
+        "target_model": sample["target"]["id"],
+        "sample": sample["sample"],
         "justification": last["justification"],
-        OURS: {"verdicts": kept["judged"]},
+        OURS: {"verdicts": sample["judged"]},
     }
     return [row]
 
 
 def _score(
-    kept: Mapping[str, Any],
+    sample: Mapping[str, Any],
     about: Mapping[str, str],
     score: Mapping[str, Any],
     metric: LoggedMetric,
@@ -191,8 +193,8 @@ def _score(
     words = f"{metric.name}: {shown[:200]} ({rule.in_words})."
     return {
         **about,
-        "target_model": kept["target"]["id"],
-        "sample": kept["sample"],
+        "target_model": sample["target"]["id"],
+        "sample": sample["sample"],
         "judge": metric.scorer[:200],
         "present": rule.present(value),
         "justification": "\n\n".join(part for part in (words, score["said"]) if part),

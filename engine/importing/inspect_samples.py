@@ -82,9 +82,9 @@ def target_of(about: InspectResults) -> dict[str, str]:
 
 
 def _model(about: InspectResults, role: str) -> str | None:
-    told = (about.model_roles or {}).get(role)
-    told = told[0] if isinstance(told, list) and told else told
-    model = told.get("model") if isinstance(told, dict) else told
+    named = (about.model_roles or {}).get(role)
+    named = named[0] if isinstance(named, list) and named else named
+    model = named.get("model") if isinstance(named, dict) else named
     return model if isinstance(model, str) else None
 
 
@@ -154,7 +154,7 @@ def _conversation_fields(
         reason = StopReason.TURN_LIMIT if limited else StopReason.UNKNOWN
     note = spoken.note(with_system=AUDITOR in (about.model_roles or {}))
     failed = None if sample.error is None else sample.error.message[:2_000]
-    told = {
+    fields = {
         "take": ours.get("take", 0),
         "stop_reason": reason or StopReason.UNKNOWN,
         "detail": failed or note,
@@ -163,8 +163,8 @@ def _conversation_fields(
         "turns": spoken.turns,
     }
     if isinstance(ours.get("user_faults"), list):
-        told["user_faults"] = ours["user_faults"]
-    return told
+        fields["user_faults"] = ours["user_faults"]
+    return fields
 
 
 def _own_sample(
@@ -172,8 +172,8 @@ def _own_sample(
 ) -> dict[str, Any]:
     """Convert a sample of our own export: its scenario and verdicts as they were."""
     name = benchmark.metrics.own_id(metric)
-    told = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
-    scenario: dict[str, Any] = {key: sample.metadata.get(key) for key in told.split()}
+    keys = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
+    scenario: dict[str, Any] = {key: sample.metadata.get(key) for key in keys.split()}
     judged = []
     for judge, score in (sample.scores or {}).items():
         told_of = score.metadata or {}

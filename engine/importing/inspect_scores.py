@@ -49,8 +49,8 @@ def given_values(sample: InspectSample) -> Iterator[ScorerValue]:
 
 def _explanation(score: InspectScore) -> str:
     answer = score.answer if isinstance(score.answer, str) else None
-    told = [] if answer is None else [f"Answer: {answer}"]
-    return "\n\n".join([*told, *([score.explanation] if score.explanation else [])])
+    parts = [] if answer is None else [f"Answer: {answer}"]
+    return "\n\n".join([*parts, *([score.explanation] if score.explanation else [])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +128,17 @@ class LoggedMetric:
 
     def rule(self, present_from: float | None) -> PresenceRule:
         """Return how to read the values; `present_from` is a person's threshold for numbers."""
-        told = _PALETTES.get(self.palette or "")
+        by_palette = _PALETTES.get(self.palette or "")
         if self.low > self.high:  # words, and no number
-            return PresenceRule(told or Track.POSITIVE, None, None, None, assumed=False)
+            return PresenceRule(by_palette or Track.POSITIVE, None, None, None, assumed=False)
         scale = self.scale or (_TEN if self.audited else None)
         if scale is None and self.low >= 0 and self.high <= 1:
             scale = _SHARE
         middle = None if scale is None else _middle_of_scale(scale)
         guess = Track.NEGATIVE if self.audited else Track.POSITIVE
         threshold = middle if present_from is None else present_from
-        assumed = told is None and scale != _SHARE and threshold is not None
-        return PresenceRule(told or guess, threshold, scale, (self.low, self.high), assumed)
+        assumed = by_palette is None and scale != _SHARE and threshold is not None
+        return PresenceRule(by_palette or guess, threshold, scale, (self.low, self.high), assumed)
 
 
 def _middle_of_scale(scale: tuple[float, float]) -> float:
@@ -169,15 +169,15 @@ class LoggedMetrics:
 
     def own_id(self, metric: Mapping[str, Any]) -> str:
         """Add a metric that our own export defines, and return its id."""
-        told: dict[str, Any] = {
+        about: dict[str, Any] = {
             name: value for name in _TOLD if isinstance(value := metric.get(name), str) and value
         }
         if examples := [
             value for value in _as_list(metric.get("examples")) if isinstance(value, str)
         ]:
-            told["examples"] = examples
+            about["examples"] = examples
         name = str(metric.get("id"))
-        logged = LoggedMetric(name, name, None, taken=True, about=told)
+        logged = LoggedMetric(name, name, None, taken=True, about=about)
         self.by_key.setdefault((name, None), logged)
         self._ids.add(name.casefold())
         return name
@@ -205,8 +205,8 @@ def _as_list(value: object) -> list[Any]:
 def behaviour_of(about: InspectResults) -> tuple[str | None, str | None]:
     """Return name and description of the behaviour that a log of Bloom measures: all its logs have
     the same task name."""
-    told = (about.metadata or {}).get("behavior")
-    name, described = (_member(told, key) for key in ("name", "description"))
+    behaviour = (about.metadata or {}).get("behavior")
+    name, described = (_member(behaviour, key) for key in ("name", "description"))
     if AUDITOR not in (about.model_roles or {}) or not isinstance(name, str) or not name:
         return None, None
     return name, described if isinstance(described, str) else None
@@ -237,5 +237,5 @@ def _read_display_settings(metric: LoggedMetric, about: InspectResults) -> None:
         dimensions = (scorer.options or {}).get("dimensions")
         for entry in _as_list(dimensions):
             if isinstance(entry, dict) and entry.get("name") == metric.name:
-                told = entry.get("description")
-                metric.described = told if isinstance(told, str) else None
+                description = entry.get("description")
+                metric.described = description if isinstance(description, str) else None

@@ -180,16 +180,16 @@ def evaluated(raw: Raw, path: Path, key: str | None) -> InspectResults | Problem
 
 def sample_of(parts: SampleParts, path: Path, key: str) -> InspectSample | Problem:
     """Decode a sample, without its events if they are too large; return it, or its problem."""
-    told: dict[str, Raw] = {name: getattr(parts, name) for name in _VALUES}
-    if sum(map(_size, told.values())) > LARGEST_VALUES:
+    values: dict[str, Raw] = {name: getattr(parts, name) for name in _VALUES}
+    if sum(map(_size, values.values())) > LARGEST_VALUES:
         what = f"what was said and found in it has more than {LARGEST_VALUES >> 20} MB"
         return Problem(what, path, key=key)
-    there = [(name.encode(), bytes(raw)) for name, raw in told.items()]
+    there = [(name.encode(), bytes(raw)) for name, raw in values.items()]
     members = (b'"%s":%s' % member for member in there if member[1] != b"null")
     sample = decoded(b"{%s}" % b",".join(members), InspectSample, path, key)
-    kept = {name: getattr(parts, name) for name in _EVENTS}
-    if isinstance(sample, InspectSample) and sum(map(_size, kept.values())) <= LARGEST_VALUES:
-        for name, raw in kept.items():
+    events = {name: getattr(parts, name) for name in _EVENTS}
+    if isinstance(sample, InspectSample) and sum(map(_size, events.values())) <= LARGEST_VALUES:
+        for name, raw in events.items():
             setattr(sample, name, raw)
     return sample
 
@@ -261,9 +261,9 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     if last is None or last.output is None:
         return []
     pooled = [] if pool is None else pool.messages
-    told = [message for start, end in last.input_refs or () for message in pooled[start:end]]
+    referred = [message for start, end in last.input_refs or () for message in pooled[start:end]]
     answer = last.output.choices[0].message
-    messages = [*last.input, *told, *([] if answer is None else [answer])]
+    messages = [*last.input, *referred, *([] if answer is None else [answer])]
     return [_with_attachments(message, texts) for message in messages]
 
 

@@ -46,11 +46,11 @@ class AlternatingTurns:
         parts = [f"{kind}: {times}" for kind, times in sorted(self.asides.items())]
         if self.tools:
             parts.append(f"names of tools: {', '.join(sorted(self.tools)[:20])}")
-        told = [f"In the log, and not shown here: {'; '.join(parts)}."] if parts else []
+        sentences = [f"In the log, and not shown here: {'; '.join(parts)}."] if parts else []
         if with_system and self.system:
             cut = " …" if len(self.system) > _SHOWN else ""
-            told.append(f"The target's system message was: {self.system[:_SHOWN]}{cut}")
-        return " ".join(told) or None
+            sentences.append(f"The target's system message was: {self.system[:_SHOWN]}{cut}")
+        return " ".join(sentences) or None
 
 
 def alternating_turns(sample: InspectSample, roles: Iterable[str]) -> AlternatingTurns:
@@ -131,15 +131,17 @@ def _add_metadata(result: AlternatingTurns, role: str, message: LoggedMessage) -
 
 
 def _add_to(turn: dict[str, Any], role: str, message: LoggedMessage) -> None:
-    told = message.metadata or {}
+    metadata = message.metadata or {}
     if role == _USER:
-        turn |= {key: told[key] for key in ("landmark", "thought") if told.get(key) is not None}
+        turn |= {
+            key: metadata[key] for key in ("landmark", "thought") if metadata.get(key) is not None
+        }
         return
     thought = [part.reasoning for part in _message_parts(message) if part.type == "reasoning"]
     if thought:
         turn["reasoning"] = "\n\n".join(filter(None, [turn.get("reasoning"), *thought]))
-    if isinstance(told.get("served_by"), str):
-        turn["served_by"] = {_TARGET: told["served_by"]}
+    if isinstance(metadata.get("served_by"), str):
+        turn["served_by"] = {_TARGET: metadata["served_by"]}
 
 
 def _message_parts(message: LoggedMessage) -> list[MessagePart]:

@@ -198,7 +198,7 @@ def _known_models(
 
 async def _without_lost_bases(store: Store) -> list[str]:
     """Name the base scenarios that are lost. Their variants no longer refer to them."""
-    told: list[str] = []
+    lines: list[str] = []
     for name in store.reader.benchmarks():
         lost = store.reader.lost_bases(name)
         rows = [row for row in store.reader.scenarios(name) if row.scenario.base_id in lost]
@@ -206,14 +206,14 @@ async def _without_lost_bases(store: Store) -> list[str]:
             await store.write(
                 *(replace(row, seq=0, at=None, depends=without_base(row.depends)) for row in rows)
             )
-        told += [f"{name} {Stage.GEN_SCENARIOS}: base scenario {base}" for base in sorted(lost)]
-    return told
+        lines += [f"{name} {Stage.GEN_SCENARIOS}: base scenario {base}" for base in sorted(lost)]
+    return lines
 
 
 async def _without_lost_results(store: Store) -> list[str]:
     """Name what was done once and is not in the store. It waits for the next run again, so that it
     does not count as done meanwhile."""
-    told: list[str] = []
+    lines: list[str] = []
     for name in store.reader.benchmarks():
         judged = store.reader.counting_verdicts(name)
         there = {
@@ -223,10 +223,10 @@ async def _without_lost_results(store: Store) -> list[str]:
         for stage, units in there.items():
             states = store.reader.units(name, stage).values()
             done = [row for row in states if row.state is State.DONE]
-            gone = sorted((row for row in done if row.unit not in units), key=lambda row: row.unit)
-            if gone:
-                told.append(f"{name} {stage}: {len(gone)} of {len(done)}, such as {gone[0].unit}")
+            lost = sorted((row for row in done if row.unit not in units), key=lambda row: row.unit)
+            if lost:
+                lines.append(f"{name} {stage}: {len(lost)} of {len(done)}, such as {lost[0].unit}")
                 await store.write(
-                    *(replace(row, seq=0, at=None, state=State.QUEUED) for row in gone)
+                    *(replace(row, seq=0, at=None, state=State.QUEUED) for row in lost)
                 )
-    return told
+    return lines

@@ -239,9 +239,9 @@ class BenchmarkRows:
         if not known.has_reviews():
             yield from reviews
         elif self._context.repairs:
-            gone = known.lost_reviews(reviews)
-            report.added["reviews"] += len(gone)
-            yield from gone
+            missing = known.lost_reviews(reviews)
+            report.added["reviews"] += len(missing)
+            yield from missing
 
     def _run_rows(self, folder: Path) -> Iterator[BulkRow]:
         """Import a target's folder. Scores are read first, and wait for their conversations."""

@@ -263,8 +263,8 @@ class ScenarioImport:
         if scenario_id in self._conflicts:
             raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
         # compared before it is read, as hundreds of conversations give the same scenario
-        told = {name: value.get(name) for name in _PLAYED_FROM}
-        if self._told.get(scenario_id) == told:
+        values = {name: value.get(name) for name in _PLAYED_FROM}
+        if self._told.get(scenario_id) == values:
             return [], []
         played = self._read(value, location) if has_scenario(value) else None
         today = self.by_id.get(scenario_id)
@@ -276,7 +276,7 @@ class ScenarioImport:
         if today is None:
             return list(self._new_scenario_rows(played, value, location)), []
         if not differ(played, today):
-            self._told[scenario_id] = told
+            self._told[scenario_id] = values
             return [], []
         if scenario_id in self.context.scenarios:
             raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
@@ -296,8 +296,8 @@ class ScenarioImport:
         scenario = self.by_id.get(scenario_id)
         if scenario is not None:
             return scenario.metric_id
-        if (told := fields.text(value, "metric_id")) is not None:
-            return told
+        if (own := fields.text(value, "metric_id")) is not None:
+            return own
         named = metric_of(scenario_id)
         return named if named in self.context.tracks else UNKNOWN
 

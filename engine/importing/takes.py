@@ -105,12 +105,12 @@ def read_transcript(
         raise UnfitError("transcript", what)
     plain = (shared or SharedTranscript()).plain(value, secrets)
     turns = _turns(ours)
-    told = (
+    ours_texts = (
         [_with_turn_details(message, turns.get(message.turn, _NOTHING)) for message in plain]
         if turns
         else plain
     )
-    return ParsedTranscript(told)
+    return ParsedTranscript(ours_texts)
 
 
 def _content(value: object, index: int) -> str | None:
@@ -156,9 +156,9 @@ def _unfit(value: object, role: str, at: str) -> UnfitError:
     return UnfitError(f"{at}.role", what, hint)
 
 
-def _for_role(told: object, role: str) -> str | None:
+def _for_role(by_role: object, role: str) -> str | None:
     """Return one side's value from an object with values for both."""
-    return _text(told.get(role)) if isinstance(told, dict) else None
+    return _text(by_role.get(role)) if isinstance(by_role, dict) else None
 
 
 def _turns(ours: Mapping[str, Any] | None) -> dict[int, Mapping[str, Any]]:
@@ -180,9 +180,9 @@ def stop_reason(value: object) -> StopReason | None:
     return _STOP_REASONS.get(value) if isinstance(value, str) else None
 
 
-def _reason(told: Mapping[str, Any], transcript: ParsedTranscript) -> StopReason | None:
+def _reason(entry: Mapping[str, Any], transcript: ParsedTranscript) -> StopReason | None:
     """Return the stop reason, or `UNKNOWN` if an edited transcript contradicts it."""
-    reason = stop_reason(told.get("stop_reason"))
+    reason = stop_reason(entry.get("stop_reason"))
     is_unanswered = len(transcript.messages) % 2 == 1
     return StopReason.UNKNOWN if reason and reason.after_reply and is_unanswered else reason
 
@@ -259,9 +259,9 @@ def takes_of(
 ) -> list[FileTake]:
     """Return the takes by number. Raises `UnfitError`."""
     ours = row.get(OURS)
-    told: Mapping[str, Any] = ours if isinstance(ours, dict) else {}
-    counting = _counting(row, told, model, secrets, shared)
-    others = listed_takes(told.get("other_takes"), metric_id, rules, secrets)
+    entry: Mapping[str, Any] = ours if isinstance(ours, dict) else {}
+    counting = _counting(row, entry, model, secrets, shared)
+    others = listed_takes(entry.get("other_takes"), metric_id, rules, secrets)
     return in_order([counting, *others])
 
 
@@ -276,29 +276,29 @@ def in_order(takes: Iterable[FileTake]) -> list[FileTake]:
 
 def _counting(
     row: ForeignObject,
-    told: Mapping[str, Any],
+    entry: Mapping[str, Any],
     model: str,
     secrets: frozenset[str],
     shared: SharedTranscript,
 ) -> FileTake:
     said = row.get("transcript")
-    transcript = read_transcript(said, ours=told, secrets=secrets, shared=shared)
-    label = text(told, "model") or target_model(row).model or model
-    user = text(told, "user_model") or text(row, "user_model") or UNKNOWN
-    reason = _reason(told, transcript) if told else StopReason.UNKNOWN
+    transcript = read_transcript(said, ours=entry, secrets=secrets, shared=shared)
+    label = text(entry, "model") or target_model(row).model or model
+    user = text(entry, "user_model") or text(row, "user_model") or UNKNOWN
+    reason = _reason(entry, transcript) if entry else StopReason.UNKNOWN
     if row.get(PARTIAL) is True or not transcript.messages:
         reason = None
     return FileTake(
-        number=_take_number(told),
+        number=_take_number(entry),
         transcript=transcript,
         stop_reason=reason,
-        detail=_detail(told, secrets),
+        detail=_detail(entry, secrets),
         user_model=user,
         model=label,
         scripted=is_scripted((user, label)),
         counts=True,
-        user_faults=_user_faults(told, secrets),
-        checks=tuple(_checks(told, secrets)),
+        user_faults=_user_faults(entry, secrets),
+        checks=tuple(_checks(entry, secrets)),
     )
 
 
@@ -324,20 +324,20 @@ def listed_takes(
         yield take
 
 
-def _take_number(told: Mapping[str, Any]) -> int:
-    number = told.get("take")
+def _take_number(entry: Mapping[str, Any]) -> int:
+    number = entry.get("take")
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31:
         return number
     return 0
 
 
-def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[UserFault, ...] | None:
+def _user_faults(entry: Mapping[str, Any], secrets: frozenset[str]) -> tuple[UserFault, ...] | None:
     """Read faults from our own files; None if there is no list of them."""
-    if not isinstance(told.get("user_faults"), list):
+    if not isinstance(entry.get("user_faults"), list):
         return None
     return tuple(
         UserFault(FaultKind(kind), turn, without_texts(detail, secrets))
-        for fault in objects_in(told["user_faults"])
+        for fault in objects_in(entry["user_faults"])
         if (kind := text(fault, "kind")) in set(FaultKind)
         and type(turn := fault.get("turn")) is int
         and 0 < turn < 2**31
@@ -345,9 +345,9 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
     )
 
 
-def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
+def _checks(entry: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
     """Read checks from our own files; what is not in our format is left out."""
-    for check in objects_in(told.get("checks")):
+    for check in objects_in(entry.get("checks")):
         kind, model = text(check, "kind"), text(check, "model")
         if kind not in set(CheckKind) or model is None:
             continue
@@ -362,8 +362,8 @@ def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckR
         )
 
 
-def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckAnswer]:
-    for answer in objects_in(told.get("answers")):
+def _check_answers(check: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckAnswer]:
+    for answer in objects_in(check.get("answers")):
         turn = answer.get("turn")
         fits = turn is None or (type(turn) is int and 0 < turn < 2**31)
         match answer:
@@ -382,6 +382,6 @@ def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator
                 pass
 
 
-def _detail(told: Mapping[str, Any], secrets: frozenset[str]) -> str | None:
-    detail = text(told, "detail")
+def _detail(entry: Mapping[str, Any], secrets: frozenset[str]) -> str | None:
+    detail = text(entry, "detail")
     return None if detail is None else without_texts(detail, secrets)

@@ -211,8 +211,8 @@ def unchanged(
     return UnchangedFiles({target.id: target for target in targets}, note["metrics"], files.size)
 
 
-def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
-    rows, dropped = told["rows"], told["dropped"]
+def _file_report(source: Source, noted: Mapping[str, Any]) -> FileReport:
+    rows, dropped = noted["rows"], noted["dropped"]
     problems = [
         Problem(
             **{
@@ -220,9 +220,9 @@ def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
                 "path": None if problem["path"] is None else _path_of(source, problem["path"]),
             }
         )
-        for problem in told["problems"]
+        for problem in noted["problems"]
     ]
-    path = _path_of(source, told["name"])
+    path = _path_of(source, noted["name"])
     return FileReport(path, rows, known=rows - dropped, dropped=dropped, problems=problems)
 
 
@@ -367,13 +367,13 @@ class KnownRows:
         """Whether the store has any review."""
         return self.reader is not None and bool(self.reader.reviews(self.benchmark))
 
-    def lost_metrics(self, told: Sequence[MetricRow]) -> list[MetricRow]:
+    def lost_metrics(self, written: Sequence[MetricRow]) -> list[MetricRow]:
         """Those of whose metric the store has no row: an older one, added now, would count."""
         rows = [] if self.reader is None else self.reader.metric_rows(self.benchmark)
         there = {row.metric.id for row in rows}
-        return [row for row in told if row.metric.id not in there]
+        return [row for row in written if row.metric.id not in there]
 
-    def lost_reviews(self, told: Sequence[ReviewRow]) -> list[ReviewRow]:
+    def lost_reviews(self, written: Sequence[ReviewRow]) -> list[ReviewRow]:
         """Those that the store has not, without any that was made before one of the same metric or
         scenario that it has: added now, it would count."""
         rows = [] if self.reader is None else self.reader.reviews(self.benchmark)
@@ -381,7 +381,7 @@ class KnownRows:
         newest = {(item.kind, item.id): row.at or 0 for row in rows for item in row.items}
         return [
             row
-            for row in told
+            for row in written
             if (row.at, row.action, row.person) not in there
             and all((row.at or 0) >= newest.get((item.kind, item.id), 0) for item in row.items)
         ]

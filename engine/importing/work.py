@@ -59,26 +59,28 @@ class KnownUsage:
         """Whether any call of this stage and target was added."""
         return (stage, target) in self.sums
 
-    def missing(self, stage: Stage, target: str | None, told: Usage, before: Usage) -> Usage | None:
+    def missing(
+        self, stage: Stage, target: str | None, stated: Usage, before: Usage
+    ) -> Usage | None:
         """Return a file's sum minus the known usage and `before`; None if nothing is left."""
         known = _sum(before, self.sums.get((stage, target), _NOTHING))
         cost = None
-        if told.cost_usd is not None:
-            cost = max(told.cost_usd - (known.cost_usd or 0.0), 0.0)
+        if stated.cost_usd is not None:
+            cost = max(stated.cost_usd - (known.cost_usd or 0.0), 0.0)
             # sums of floats differ in their last digits, depending on the order
             cost = 0.0 if cost < _NOISE_USD else cost
         left = Usage(
             1,
-            _excess(told.input_tokens, known.input_tokens),
+            _excess(stated.input_tokens, known.input_tokens),
             None,
-            _excess(told.output_tokens, known.output_tokens),
+            _excess(stated.output_tokens, known.output_tokens),
             cost,
         )
         return left if any((left.input_tokens, left.output_tokens, left.cost_usd)) else None
 
 
-def _excess(told: int | None, known: int | None) -> int | None:
-    return None if told is None else max(told - (known or 0), 0)
+def _excess(stated: int | None, known: int | None) -> int | None:
+    return None if stated is None else max(stated - (known or 0), 0)
 
 
 def _sum(usage: Usage, other: Usage) -> Usage:
@@ -96,9 +98,9 @@ def phases(value: object) -> Iterator[tuple[Stage, Usage, bool]]:
     """Yield each stage in a `cost.json` with its usage, and whether scripts made its calls."""
     for name, phase in value.items() if isinstance(value, Mapping) else ():
         if name in set(_ROLES) and isinstance(phase, Mapping):
-            told = usage_of(phase)
-            if told is not None:
-                yield Stage(name), told, _is_scripted(phase)
+            usage = usage_of(phase)
+            if usage is not None:
+                yield Stage(name), usage, _is_scripted(phase)
 
 
 def _is_scripted(phase: Mapping[str, Any]) -> bool:
@@ -205,12 +207,12 @@ class WorkImport:
             what = f"expected an object, {{...}}, found {kind_of(value)}"
             RowLocation(file, 0, 1).drop(UnfitError("", what))
             return
-        for stage, told, scripted in phases(value):
+        for stage, stated, scripted in phases(value):
             if (stage in _GENERATION) != (target is None):
                 continue
             file.rows += 1
             before = self.context.known.usage(stage, target)
-            missing = self._used.missing(stage, target, told, before)
+            missing = self._used.missing(stage, target, stated, before)
             if missing is None:
                 is_told = self._used.knows(stage, target)
                 file.taken += is_told

@@ -144,9 +144,9 @@ class Budget:
         unit: str = "",
         *,
         turn: int = 0,
-        told: int = 0,
+        input_tokens: int = 0,
     ) -> AsyncIterator[Callable[[float | None], None]]:
-        """Reserve room for one call, which is told at most `told` tokens, while the block lasts;
+        """Reserve room for one call, of at most `input_tokens`, while the block lasts;
         yields a function that books the cost of each attempt.
 
         A call that does not fit beside those in flight waits until they have ended; calls for a
@@ -155,7 +155,7 @@ class Budget:
         """
         most = 0.0
         if self.limits:
-            most = self.most_usd(role, model, told)
+            most = self.most_usd(role, model, input_tokens)
             await self._room(role, model, most, (benchmark, unit))
         kind = (benchmark, role, model)
         usual = self.usual_usd(role, model)
@@ -285,10 +285,10 @@ class Budget:
                 return limit
         return None
 
-    def most_usd(self, role: Role, model: str, told: int = 0) -> float:
+    def most_usd(self, role: Role, model: str, input_tokens: int = 0) -> float:
         """The most that a call may cost that is told at most so many tokens."""
         cost = self._cost_of(role, model)
-        return max(cost.most_usd, cost.answer_usd + told * cost.token_usd)
+        return max(cost.most_usd, cost.answer_usd + input_tokens * cost.token_usd)
 
     def _cost_of(self, role: Role, model: str) -> CallCost:
         kind = (role, model)

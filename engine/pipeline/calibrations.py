@@ -144,8 +144,8 @@ class LabelledJudges:
         if judge not in known | {COUNTING}:
             shown = judge if len(judge) <= 40 else f"{judge[:39]}…"
             named = ", ".join(sorted(known)) or "nobody"
-            told = f"{shown} has judged none of these conversations"
-            raise InputError(Problem(told, hint=f"they were judged by {named}"))
+            what = f"{shown} has judged none of these conversations"
+            raise InputError(Problem(what, hint=f"they were judged by {named}"))
         shared = SharedTranscripts.of(
             (conversation.base, conversation.transcript) for conversation in self.judged
         )

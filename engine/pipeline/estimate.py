@@ -105,14 +105,14 @@ def _writes_several(call: AttemptRow) -> bool:
 
 def _measured_usage(calls: Sequence[AttemptRow]) -> CallUsage:
     costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
-    told = sum(call.usage.input_tokens or 0 for call in calls)
-    kept = sum(call.usage.cached_tokens or 0 for call in calls)
+    input_tokens = sum(call.usage.input_tokens or 0 for call in calls)
+    cached_tokens = sum(call.usage.cached_tokens or 0 for call in calls)
     return CallUsage(
         spread_of([float(call.usage.input_tokens or 0) for call in calls]),
         spread_of([float(call.usage.output_tokens or 0) for call in calls]),
         # only if known for all: the mean of the known ones would be applied to the others, too
         spread_of(costs) if len(costs) == len(calls) else None,
-        kept / told if told else 0.0,
+        cached_tokens / input_tokens if input_tokens else 0.0,
         all(call.cost_reported for call in calls),
     )
 
@@ -324,7 +324,7 @@ class Estimator:
 
     def _assumed_call(self, asked: Calls, turns: int) -> OneCall:
         spec, role = asked.spec, asked.role
-        told, answer = TOLD[role], self._answer(spec, role, asked.items, turns)
+        input_tokens, answer = TOLD[role], self._answer(spec, role, asked.items, turns)
         target = asked.target
         reply = REPLY if target is None else REPLY.capped(target.params.max_tokens)
         turn = USER_MESSAGE + reply
@@ -332,16 +332,16 @@ class Estimator:
         half = (turns - 1) / 2
         match role:
             case Role.USER:
-                told += turn * Range(half / 2, half, half)
+                input_tokens += turn * Range(half / 2, half, half)
             case Role.TARGET:
-                told += USER_MESSAGE + turn * Range(half / 2, half, half)
+                input_tokens += USER_MESSAGE + turn * Range(half / 2, half, half)
             case Role.EVALUATOR:
-                told += turn * Range(fewest_turns(turns), turns, turns)
+                input_tokens += turn * Range(fewest_turns(turns), turns, turns)
             case Role.CHECKER:
-                told += USER_MESSAGE * Range(fewest_turns(turns), turns, turns)
+                input_tokens += USER_MESSAGE * Range(fewest_turns(turns), turns, turns)
             case _:
                 pass
-        return OneCall(told, answer, self._usd(spec, told, answer), measured=False)
+        return OneCall(input_tokens, answer, self._usd(spec, input_tokens, answer), measured=False)
 
     def _answer(self, spec: ModelSpec, role: Role, items: int, turns: int) -> Range:
         match role:
@@ -360,18 +360,22 @@ class Estimator:
         return tokens.capped(spec.params.max_tokens)
 
     def _usd(
-        self, spec: ModelSpec, told: Range, answer: Range, cached: float = 0.0
+        self, spec: ModelSpec, input_tokens: Range, answer: Range, cached: float = 0.0
     ) -> Range | None:
-        low = self._cost(spec, told.low, answer.low, cached)
+        low = self._cost(spec, input_tokens.low, answer.low, cached)
         # at worst nothing comes from the provider's cache
-        high = self._cost(spec, told.high, answer.high, 0.0)
-        expected = self._cost(spec, told.expected, answer.expected, cached)
+        high = self._cost(spec, input_tokens.high, answer.high, 0.0)
+        expected = self._cost(spec, input_tokens.expected, answer.expected, cached)
         if low is None or high is None or expected is None:
             return None
         return Range(low, high, expected)
 
-    def _cost(self, spec: ModelSpec, told: float, answer: float, cached: float) -> float | None:
-        tokens = Tokens(input=round(told), output=round(answer), cached=round(told * cached))
+    def _cost(
+        self, spec: ModelSpec, input_tokens: float, answer: float, cached: float
+    ) -> float | None:
+        tokens = Tokens(
+            input=round(input_tokens), output=round(answer), cached=round(input_tokens * cached)
+        )
         return self.prices.cost_usd(spec.model, self.addresses.get(spec.model, ""), tokens)
 
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
@@ -391,8 +395,8 @@ class Estimator:
             return 0.0
         target = spec if role is Role.TARGET else None
         calls = Calls(role, spec, Range.exactly(1), target=target)
-        told = self._assumed_call(calls, self.turns).input_tokens
-        return self._cost(spec, told.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
+        input_tokens = self._assumed_call(calls, self.turns).input_tokens
+        return self._cost(spec, input_tokens.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
 
     def most_by_part(self, spec: ModelSpec) -> tuple[float, float]:
         """The cost of an answer as long as it may be, and of each token that a call is told; 0
@@ -402,9 +406,9 @@ class Estimator:
         address, many = self.addresses.get(spec.model, ""), 100_000
         # storing tokens in the provider's cache costs more than reading them
         kinds = (Tokens(input=many, output=0), Tokens(input=many, output=0, cache_written=many))
-        told = [self.prices.cost_usd(spec.model, address, tokens) or 0.0 for tokens in kinds]
+        costs = [self.prices.cost_usd(spec.model, address, tokens) or 0.0 for tokens in kinds]
         answer = self._cost(spec, 0, spec.params.max_tokens or LONGEST_ANSWER, 0.0) or 0.0
-        return answer, max(told) / many
+        return answer, max(costs) / many
 
     def require_prices(self, config: Config, key: str) -> None:
         """Raise `InputError` listing every model of unknown price, since no budget could be kept;

@@ -268,8 +268,8 @@ def _base_numbers(
             changed = any_changed(stale.values(), now)
             work = WorkItem(Stage.GEN_SCENARIOS, metric.id, WorkReason.STALE, detail=changed)
     # a removed scenario keeps its number: rows of a new one would be taken for its rows
-    gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
-    known = {row.scenario.base_id for row in mine.values()} | gone
+    removed_bases = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
+    known = {row.scenario.base_id for row in mine.values()} | removed_bases
     lacking = wanted - len(known)
     free = (n for n in range(1, wanted + len(known) + 1) if scenario_id(metric.id, n) not in known)
     return [*stale, *(number for number, _ in zip(free, range(lacking), strict=False))], work

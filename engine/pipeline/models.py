@@ -376,7 +376,7 @@ class RecordedModel:
         await self.budget.wait_until_agreed(self.role, self.label)
         most = most_tokens(messages, schema) if self.budget.limits else 0
         budget = self.budget.call(
-            self.role, self.label, self.benchmark, self.unit, turn=self.turn, told=most
+            self.role, self.label, self.benchmark, self.unit, turn=self.turn, input_tokens=most
         )
         async with budget as spend:
 

@@ -157,12 +157,12 @@ def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:
     """Raise `InputError` if the order names conversations that are no longer wanted."""
     named = order.again.get(bench.name, frozenset())
     asked = wanted_conversations(bench.definition, bench.config, bench.reader) if named else ()
-    gone = sorted(map(str, named - {conversation.key for conversation in asked}))
-    if gone:
-        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    missing = sorted(map(str, named - {conversation.key for conversation in asked}))
+    if missing:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise InputError(
             Problem(
-                f"{', '.join(gone[:_NAMED])}{more}: no longer asked for, so nothing was done",
+                f"{', '.join(missing[:_NAMED])}{more}: no longer asked for, so nothing was done",
                 bench.config.path,
                 hint="its metric or target was taken out, its scenario was rejected, or its sample "
                 "lies beyond `generation.num_samples`",

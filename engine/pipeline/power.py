@@ -123,8 +123,12 @@ def _sizes(
         for metric in metrics:
             stand = {base_id(scenario) for scenario in variants[metric]}
             # a removed scenario is not written again, so the plan stays smaller by it
-            gone = {scenario for scenario in removed if scenario.startswith(f"{metric}_")} - stand
-            lacking = max(0, config.generation.scenarios_per_metric - len(stand) - len(gone))
+            removed_here = {
+                scenario for scenario in removed if scenario.startswith(f"{metric}_")
+            } - stand
+            lacking = max(
+                0, config.generation.scenarios_per_metric - len(stand) - len(removed_here)
+            )
             bases.append(len(stand) + lacking)
             rows += len(variants[metric]) + lacking * planned
         sizes[track] = Plan(

@@ -163,12 +163,12 @@ def _outcome(
         stale = look.stale.staleness_of(wanted, take, votes)
         if stale and look.fresh:
             unscored = f"stale: {changed_words(stale.take or stale.verdicts[0])}"
-            kept = (
+            counted = (
                 ()
                 if stale.take
                 else (vote for vote in votes if not look.stale.reasons_of(wanted, vote))
             )
-            votes, stale = list(kept), UP_TO_DATE
+            votes, stale = list(counted), UP_TO_DATE
     passed = headline(vote.passed for vote in votes)
     if passed is not None:
         unscored = None

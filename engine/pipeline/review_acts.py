@@ -226,15 +226,15 @@ def _rejected(
     if again := [entry.id for entry in entries if entry.state is ReviewState.REJECTED]:
         verb = "is" if len(again) == 1 else "are"
         raise InputError(Problem(f"{', '.join(again)} {verb} rejected already"))
-    gone = {row.scenario.id: row for entry in entries for row in reviews.dependents(entry)}
+    rejected = {row.scenario.id: row for entry in entries for row in reviews.dependents(entry)}
     lost = {entry.id for entry in entries if entry.kind is ReviewKind.METRIC}
     rows: list[StoredRow] = [*_metrics_to_keep(reviews, lost)]
     # facts never change, so the removal is a new row
-    rows += [replace(row, seq=0, at=None, removed=True) for row in gone.values()]
+    rows += [replace(row, seq=0, at=None, removed=True) for row in rejected.values()]
     items = [item_of(entry) for entry in entries]
     items += [
         ReviewItem(ReviewKind.SCENARIO.value, name, scenario_review_digest(row.scenario))
-        for name, row in gone.items()
+        for name, row in rejected.items()
         if name not in asked.ids
     ]
     rows.append(_act(asked, items))
@@ -468,14 +468,14 @@ def _refuse_other(now: Reviews, item: ReviewItem) -> None:
 def metric_of_values(value: object) -> Metric:
     """Restore a metric from a review action. Raises `InputError` where it is damaged."""
     try:
-        told: dict[str, Any] = dict(value)  # type: ignore[call-overload]  # whatever it is
+        fields: dict[str, Any] = dict(value)  # type: ignore[call-overload]  # whatever it is
         return Metric(
-            str(told["id"]),
-            str(told["name"]),
-            Track(told["type"]),
-            str(told["definition"]),
-            tuple(map(str, told.get("examples", ()))),
-            When(told.get("when", When.ANYWHERE)),
+            str(fields["id"]),
+            str(fields["name"]),
+            Track(fields["type"]),
+            str(fields["definition"]),
+            tuple(map(str, fields.get("examples", ()))),
+            When(fields.get("when", When.ANYWHERE)),
         )
     except (TypeError, ValueError, KeyError):
         raise InputError(Problem("what stood there before is not kept whole")) from None

@@ -390,10 +390,10 @@ class BenchmarkRun:
     async def _write_files(self) -> None:
         async with self.bench.claims.files(self.bench.name):
             report = await write_files(self.bench)
-        told = {*report.kept, *report.failed}
-        for sentence in sorted(told - self.kept):
+        sentences = {*report.kept, *report.failed}
+        for sentence in sorted(sentences - self.kept):
             self.bench.note(NoteKind.WARNING, sentence)
-        self.kept |= told
+        self.kept |= sentences
 
     @contextlib.asynccontextmanager
     async def mirrored(self) -> AsyncIterator[None]:

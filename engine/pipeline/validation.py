@@ -361,12 +361,12 @@ def _generation_calls(
 
     single = Range.exactly(1)
     yield StageCalls(Stage.GEN_METRICS, None, single, (answers(1, metrics),))
-    parts, told = [answers(metrics, per_metric)], NONE
+    parts, scenarios = [answers(metrics, per_metric)], NONE
     if asked.config.demographics:
         parts.append(answers(variants, 1))
-        told = Range.exactly(variants)
+        scenarios = Range.exactly(variants)
     rows, written = Range.exactly(metrics + variants), Range.exactly(metrics * per_metric)
-    yield StageCalls(Stage.GEN_SCENARIOS, None, rows, parts, written, told)
+    yield StageCalls(Stage.GEN_SCENARIOS, None, rows, parts, written, scenarios)
 
 
 # Results

@@ -245,22 +245,22 @@ def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
 
 def _fields(conversation: Conversation, verdict: Verdict | None) -> dict[str, object]:
     whole = as_object(conversation)
-    told = {} if verdict is None else _verdict(verdict)
+    values = {} if verdict is None else _verdict(verdict)
     return {
         **whole,
         "target": conversation.take.key.target_id,
         "model": conversation.take.model,
         "turns": len(conversation.messages) // 2,
         "demographic": whole.get("demographic") or "",
-        **{name: told.get(name) for name in ("judge", "source", "pass", "justification")},
-        "quotes": told.get("quotes") or "",
-        "verdict_metric_id": told.get("metric_id"),
-        "verdict_present": told.get("present"),
-        "verdict_passed": told.get("passed"),
-        "verdict_unscored": told.get("unscored"),
+        **{name: values.get(name) for name in ("judge", "source", "pass", "justification")},
+        "quotes": values.get("quotes") or "",
+        "verdict_metric_id": values.get("metric_id"),
+        "verdict_present": values.get("present"),
+        "verdict_passed": values.get("passed"),
+        "verdict_unscored": values.get("unscored"),
         "target_served_by": others_of(conversation.messages, Speaker.TARGET) or "",
         "user_served_by": others_of(conversation.messages, Speaker.USER) or "",
-        "judge_served_by": told.get("served_by"),
+        "judge_served_by": values.get("served_by"),
     }
 
 
@@ -426,10 +426,10 @@ def _message_lines(message: MessageRow) -> list[str]:
 def _verdict_lines(verdict: Verdict) -> list[str]:
     reason = "" if verdict.unscored is None else f": {verdict.unscored}"
     present = {True: "present", False: "absent", None: "open"}[verdict.present]
-    told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
+    summary = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
     other = "" if verdict.served_by is None else f", from {escaped(one_line(verdict.served_by))}"
     lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}{other}"]
-    lines += ("", escaped(one_line(told)), "", *quoted_block(verdict.justification))
+    lines += ("", escaped(one_line(summary)), "", *quoted_block(verdict.justification))
     for quote in verdict.quotes:
         where = why_not_found(quote.text) if quote.turn is None else f"turn {quote.turn}"
         lines += ("", f"Evidence, {where}:", "", *quoted_block(quote.text))

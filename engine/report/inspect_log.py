@@ -127,8 +127,8 @@ class _LogHeader:
                     sums[name][part] = sums[name].get(part, 0) + amount
         for name, score in written["scores"].items():
             self._scores[name].append(score["value"])
-        kept = "id epoch input target metadata scores model_usage role_usage started_at uuid"
-        summary = {name: written[name] for name in f"{kept} completed_at total_time".split()}
+        names = "id epoch input target metadata scores model_usage role_usage started_at uuid"
+        summary = {name: written[name] for name in f"{names} completed_at total_time".split()}
         summary |= {"completed": "error" not in written, "message_count": len(written["messages"])}
         if "error" in written:
             summary["error"] = written["error"]["message"]

@@ -492,9 +492,11 @@ class Engine:
         pipeline = self._pipeline()
         order = again_order(request)
         known = {target.id for target in pipeline.config.targets}
-        gone = [row for row in request.rows if key_of(row).target_id not in known]
-        if gone:
-            raise _RequestRefused(f"their target is not in the configuration: {_rows_words(gone)}")
+        unknown = [row for row in request.rows if key_of(row).target_id not in known]
+        if unknown:
+            raise _RequestRefused(
+                f"their target is not in the configuration: {_rows_words(unknown)}"
+            )
         pipeline.check(order)
         taken = [
             row

@@ -72,8 +72,8 @@ def depends(kind: CheckKind, checker: str, axes: Axes) -> dict[str, str]:
 
 def groups_request(messages: Iterable[UserMessage], axes: Axes) -> list[Message]:
     rows = [{"number": message.turn, "text": message.text} for message in messages]
-    told = [{"axis": axis, "values": list(values)} for axis, values in axes.items()]
-    return _request("check_groups", rows, axes=without_marks(_json(told)))
+    listed = [{"axis": axis, "values": list(values)} for axis, values in axes.items()]
+    return _request("check_groups", rows, axes=without_marks(_json(listed)))
 
 
 def landmarks_request(user_messages: Iterable[UserMessage]) -> list[Message]:

@@ -87,8 +87,8 @@ def transcript_json(transcript: Sequence[Utterance]) -> str:
 
 def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
     body = transcript_json(transcript)
-    told = {"definition": definition.strip(), "transcript": body, "fence": fence_of(body)}
-    return messages_of("evaluate_system", "evaluate", **told)
+    values = {"definition": definition.strip(), "transcript": body, "fence": fence_of(body)}
+    return messages_of("evaluate_system", "evaluate", **values)
 
 
 def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> dict[str, str]:

@@ -84,12 +84,12 @@ async def gen_metric_again(
     user_context: str | None,
 ) -> Metric:
     """Rewrite one metric, following a person's note. Raises `ModelError`."""
-    told = asked_again(request(title, description, user_context), metric_told(metric), note)
+    messages = asked_again(request(title, description, user_context), metric_told(metric), note)
     answer = await ask(
         model,
-        told,
+        messages,
         GeneratedMetrics,
-        seed=seed_from("gen_metrics", benchmark, metric.id, told[-1].text),
+        seed=seed_from("gen_metrics", benchmark, metric.id, messages[-1].text),
         check=lambda given: None if len(given.metrics) == 1 else "expected exactly one metric",
     )
     [written] = read(answer)

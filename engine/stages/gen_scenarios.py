@@ -82,10 +82,10 @@ class ScenarioNote:
         """The request with the existing scenario and the note."""
         scenario = self.standing
         marks = "".join(f"\nturn {mark.turn}: {mark.instruction}" for mark in scenario.landmarks)
-        told = (
+        text = (
             f"{scenario.persona}\n{scenario.user_goal}\n{scenario.latent_adversarial_goal}{marks}"
         )
-        return asked_again(messages, told, self.note)
+        return asked_again(messages, text, self.note)
 
 
 def _note_parts(again: ScenarioNote | None) -> tuple[str, ...]:
@@ -130,8 +130,8 @@ def scenarios_request(
 
 def _in_short(scenario: Scenario) -> str:
     last = scenario.landmarks[-1].instruction if scenario.landmarks else ""
-    told = " ".join(f"{scenario.user_goal} {scenario.persona} At last: {last}".split())
-    return f"- {without_marks(told[:_LISTED_LENGTH])}"
+    text = " ".join(f"{scenario.user_goal} {scenario.persona} At last: {last}".split())
+    return f"- {without_marks(text[:_LISTED_LENGTH])}"
 
 
 def scenarios_depends(
@@ -176,7 +176,7 @@ async def gen_base_scenarios(
 
     Raises `ModelError`.
     """
-    told = scenarios_request(
+    messages = scenarios_request(
         metric,
         description=description,
         user_context=user_context,
@@ -186,7 +186,7 @@ async def gen_base_scenarios(
     )
     answer = await ask(
         model,
-        told if again is None else again.added_to(told),
+        messages if again is None else again.added_to(messages),
         GeneratedScenarios,
         schema=_schema_with_count(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
         # the first number is part of the seed, so that asking for more does not repeat an answer
@@ -288,10 +288,10 @@ async def gen_variant(
     variant = replace(base, id=variant_id(base.id, number), demographic=dict(demographic))
     if not demographic:
         return variant
-    told = variant_request(base, demographic, definition)
+    messages = variant_request(base, demographic, definition)
     answer = await ask(
         model,
-        told if again is None else again.added_to(told),
+        messages if again is None else again.added_to(messages),
         GeneratedVariant,
         schema=_schema_with_count(
             GeneratedVariant,

@@ -85,8 +85,8 @@ async def _read(
 ) -> list[LintFinding]:
     body = without_marks(json.dumps(material, ensure_ascii=False, indent=1))
     listed = "\n".join(f"- {rule}: {rule.sentence}" for rule in rules)
-    told = {"material": body, "fence": fence_of(body), "rules": listed, **values}
-    messages = messages_of("lint_system", prompt, **told)
+    all_values = {"material": body, "fence": fence_of(body), "rules": listed, **values}
+    messages = messages_of("lint_system", prompt, **all_values)
     answer = await ask(
         model, messages, LintFindings, check=lambda given: _answer_fault(given, rules)
     )

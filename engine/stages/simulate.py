@@ -115,11 +115,11 @@ def user_system(setup: Setup) -> str:
 def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[Message]:
     """The conversation with its roles flipped: the user model's own messages are `assistant`."""
     instruction = setup.instruction_at(turn)
-    told = {"turn": str(turn), "turns": str(setup.turns), "fence": setup.fence}
+    values = {"turn": str(turn), "turns": str(setup.turns), "fence": setup.fence}
     now = (
-        render("user_turn_free", **told)
+        render("user_turn_free", **values)
         if instruction is None
-        else render("user_turn", instruction=without_marks(instruction), **told)
+        else render("user_turn", instruction=without_marks(instruction), **values)
     )
     flipped = {Speaker.USER: MessageRole.ASSISTANT, Speaker.TARGET: MessageRole.USER}
     return [
@@ -140,9 +140,9 @@ _NOTE_MARK: Final = re.compile(r"<(?=/?note-)", re.IGNORECASE)
 def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
     """The system prompt, if any, and the messages: a target is told nothing else."""
     same = {Speaker.USER: MessageRole.USER, Speaker.TARGET: MessageRole.ASSISTANT}
-    told = [Message(MessageRole.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
+    system = [Message(MessageRole.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
     return [
-        *told,
+        *system,
         *(Message(same[utterance.speaker], utterance.text) for utterance in spoken),
     ]
 

@@ -112,8 +112,8 @@ def agreement(
             # things answered alike are added up first: thousands make a few dozen kinds
             alike[place, sum(given), len(given)] += weight
     sums: dict[Hashable, _Sums] = {}
-    for (place, passed, rated), things in alike.items():
-        sums[place] = sums.get(place, _NOTHING).plus(_Sums.of(passed, rated, things))
+    for (place, passed, rated), number in alike.items():
+        sums[place] = sums.get(place, _NOTHING).plus(_Sums.of(passed, rated, number))
     if not sums:
         return None
     parts = list(sums.values())
@@ -155,19 +155,19 @@ class _Sums(NamedTuple):
     """Pairs of answers on the same thing."""
 
     @classmethod
-    def of(cls, passed: int, answers: int, things: float) -> _Sums:
-        """The sums of `things` things with `answers` answers each, of which `passed` pass."""
+    def of(cls, passed: int, answers: int, count: float) -> _Sums:
+        """The sums of `count` things with `answers` answers each, of which `passed` pass."""
         failed = answers - passed
         pairs = answers * (answers - 1) / 2
         return cls(
-            things,
-            things * answers,
-            things * passed,
-            things * (1 - passed * failed / pairs),
-            things * int(not passed or not failed),
-            things * passed / answers,
-            things * passed * failed / (answers - 1),
-            things * pairs,
+            count,
+            count * answers,
+            count * passed,
+            count * (1 - passed * failed / pairs),
+            count * int(not passed or not failed),
+            count * passed / answers,
+            count * passed * failed / (answers - 1),
+            count * pairs,
         )
 
     def plus(self, other: _Sums) -> _Sums:

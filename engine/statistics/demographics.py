@@ -210,13 +210,13 @@ def _generalised_inverse(matrix: Sequence[Sequence[float]]) -> tuple[list[list[f
     """
     swept = [list(row) for row in matrix]
     width = len(swept)
-    kept: set[int] = set()
+    pivots: set[int] = set()
     for pivot in range(width):
         value = swept[pivot][pivot]
         # what is left of the column after the others: only rounding if it depends on them
         if value <= 1e-8 * max(1.0, matrix[pivot][pivot]):
             continue
-        kept.add(pivot)
+        pivots.add(pivot)
         row = [number / value for number in swept[pivot]]
         for other in range(width):
             if other != pivot:
@@ -226,9 +226,9 @@ def _generalised_inverse(matrix: Sequence[Sequence[float]]) -> tuple[list[list[f
         swept[pivot] = row
         swept[pivot][pivot] = 1 / value
     return [
-        [swept[i][j] if i in kept and j in kept else 0.0 for j in range(width)]
+        [swept[i][j] if i in pivots and j in pivots else 0.0 for j in range(width)]
         for i in range(width)
-    ], len(kept)
+    ], len(pivots)
 
 
 @dataclass(frozen=True, slots=True)

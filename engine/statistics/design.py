@@ -47,11 +47,11 @@ def stratified_sample(
     chance = Random(seed)
     merged = _merge_strata(strata, max(1, size // _LEAST))
     drawn: list[SampledItem[_Thing]] = []
-    for (name, things), number in zip(
-        merged.items(), _allocate([len(things) for things in merged.values()], size), strict=True
+    for (name, members), number in zip(
+        merged.items(), _allocate([len(members) for members in merged.values()], size), strict=True
     ):
-        inclusion = number / len(things)
-        drawn += [SampledItem(thing, name, inclusion) for thing in chance.sample(things, number)]
+        inclusion = number / len(members)
+        drawn += [SampledItem(member, name, inclusion) for member in chance.sample(members, number)]
     chance.shuffle(drawn)
     return drawn
 
@@ -59,19 +59,19 @@ def stratified_sample(
 def _merge_strata(
     strata: Mapping[StratumKey, Sequence[_Thing]], most: int
 ) -> dict[str, list[_Thing]]:
-    ready = {key: list(things) for key, things in sorted(strata.items()) if things}
+    ready = {key: list(members) for key, members in sorted(strata.items()) if members}
     while len(ready) > 1:
         smallest = min(ready, key=lambda key: (len(ready[key]), key))
         if len(ready) <= most and len(ready[smallest]) >= _LEAST:
             break
-        things = ready.pop(smallest)
+        members = ready.pop(smallest)
         other = min(ready, key=lambda key: (-_shared_prefix(key, smallest), len(ready[key]), key))
         together = other[: _shared_prefix(other, smallest)]
-        things = ready.pop(other) + things
+        members = ready.pop(other) + members
         while together in ready:  # an earlier merge may have this name
-            things = ready.pop(together) + things
-        ready[together] = things
-    return {" / ".join(key) or "all": things for key, things in ready.items()}
+            members = ready.pop(together) + members
+        ready[together] = members
+    return {" / ".join(key) or "all": members for key, members in ready.items()}
 
 
 def _shared_prefix(left: StratumKey, right: StratumKey) -> int:
@@ -85,9 +85,9 @@ def _shared_prefix(left: StratumKey, right: StratumKey) -> int:
 def _allocate(sizes: Sequence[int], size: int) -> list[int]:
     """How many to draw from each: the root of its size, at least two, never more than there are."""
     size = min(size, sum(sizes))
-    numbers = [min(_LEAST, things) for things in sizes]
+    numbers = [min(_LEAST, size_here) for size_here in sizes]
     while sum(numbers) < size:
-        wanting = [index for index, things in enumerate(sizes) if numbers[index] < things]
+        wanting = [index for index, size_here in enumerate(sizes) if numbers[index] < size_here]
         # the one furthest below its share; one at a time, so that the sum is exact
         numbers[min(wanting, key=lambda index: numbers[index] / sqrt(sizes[index]))] += 1
     # two from each may be more than asked for: the largest strata give theirs back

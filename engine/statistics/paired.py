@@ -196,8 +196,8 @@ def differences(left: Answers, right: Answers) -> list[Stratum]:
         others = right.get(metric, {})
         strata.append(
             [
-                _differences(things, other)
-                for base, things in bases.items()
+                _differences(answers_of_base, other)
+                for base, answers_of_base in bases.items()
                 if (other := others.get(base))
             ]
         )
@@ -246,11 +246,12 @@ def _shifts(run: BeforeAndAfter) -> Answers:
     return {
         metric: {
             base: {
-                thing: value - earlier
-                for thing, value in things.items()
-                if (earlier := run.before.get(metric, {}).get(base, {}).get(thing)) is not None
+                conversation: value - earlier
+                for conversation, value in values.items()
+                if (earlier := run.before.get(metric, {}).get(base, {}).get(conversation))
+                is not None
             }
-            for base, things in bases.items()
+            for base, values in bases.items()
         }
         for metric, bases in run.after.items()
     }

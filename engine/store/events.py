@@ -38,11 +38,11 @@ def kept_summary(connection: Connection, last: int) -> Progress:
         "SELECT seq, CAST(progress AS BLOB) AS progress FROM summary WHERE seq <= ?", (last,)
     )
     try:
-        kept = (
+        summary = (
             Progress() if row is None else _parse_progress(row["seq"], json.loads(row["progress"]))
         )
         # discarded as a whole: adding up all rows takes longer but is right
-        return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
+        return summary if all(map(_is_plausible, summary.targets.values())) else Progress()
     except UNREADABLE:
         return Progress()
 
@@ -78,11 +78,11 @@ def _of_target(target: TargetProgress) -> Sequence[Any]:
     )
 
 
-def _parse_progress(seq: int, kept: dict[str, Any]) -> Progress:
+def _parse_progress(seq: int, summary: dict[str, Any]) -> Progress:
     progress = Progress(seq=seq)
-    for benchmark, stage, *counts in kept["stages"]:
+    for benchmark, stage, *counts in summary["stages"]:
         progress.stages[benchmark, Stage(stage)] = StateCounts(*counts)
-    for benchmark, name, simulate, evaluate, scores, used, problem, *more in kept["targets"]:
+    for benchmark, name, simulate, evaluate, scores, used, problem, *more in summary["targets"]:
         # sums of an older version do not have these
         replies, others = more or (0, {})
         calls, input_tokens, output_tokens, cost = used
@@ -200,8 +200,8 @@ def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
     cannot be read, and `sqlite3.Error`."""
     asked = Connection(connection, path)
     with asked.reporting_damage():
-        kept = summary_row(progress_of_rows(asked))
-    connection.execute(KEEP, kept)
+        row = summary_row(progress_of_rows(asked))
+    connection.execute(KEEP, row)
 
 
 # Without stored sums, the queries read the present state of each thing, so that they hold for a

@@ -77,8 +77,8 @@ def kept_import(connection: Connection, benchmark: str, source: str) -> ImportNo
     if row is None:
         return None
     try:
-        kept = json.loads(row["digest"])
-        rows, digest, found = kept["rows"], kept["digest"], kept["found"]
+        noted = json.loads(row["digest"])
+        rows, digest, found = noted["rows"], noted["digest"], noted["found"]
     except (ValueError, TypeError, KeyError):  # a damaged store's: all is read again
         return None
     if rows != rows_digest(connection, benchmark, row["seq"]):

@@ -55,11 +55,13 @@ def faults(path: Path) -> list[str]:
     if (lost := log_fault(path)) is not None:
         return [lost]
     missing = rows_missing(path)
-    told = [missing_words(missing, path)] if missing else []
+    missing_rows = [missing_words(missing, path)] if missing else []
     try:
         with closing(raw_connection(path)) as connection:
             check_header(connection, path)
-            return [*told, *amount_faults(connection), *faults_in(connection)][:MOST_REPORTED]
+            return [*missing_rows, *amount_faults(connection), *faults_in(connection)][
+                :MOST_REPORTED
+            ]
     except DamagedStoreError as error:
         return [error.how]
     except sqlite3.Error as error:

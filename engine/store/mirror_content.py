@@ -125,8 +125,8 @@ class BenchmarkHistory:
             "ORDER BY scenario_id",
             self._parameters,
         )
-        told = {_base_id(row) for row in rows if not row["removed"] and _is_played(row)}
-        return [_scenario(row, is_told=_base_id(row) in told) for row in rows]
+        played_bases = {_base_id(row) for row in rows if not row["removed"] and _is_played(row)}
+        return [_scenario(row, is_told=_base_id(row) in played_bases) for row in rows]
 
     def metrics(self) -> list[JsonObject]:
         """Return every metric that a model wrote, or that such a one replaced; oldest first."""
@@ -173,8 +173,8 @@ def _metric(row: Row) -> JsonObject:
 def _review(row: ReviewRow) -> JsonObject:
     names = ("action", "person", "account", "reason")
     items = [without_unknown(asdict(item), "was") for item in row.items]
-    told = {**{name: str(getattr(row, name)) for name in names}, "items": items}
-    return {"review": told, "at": row.at}
+    review = {**{name: str(getattr(row, name)) for name in names}, "items": items}
+    return {"review": review, "at": row.at}
 
 
 def _base_id(row: Row) -> str:
@@ -187,12 +187,12 @@ def _is_played(row: Row) -> bool:
 
 
 def _scenario(row: Row, *, is_told: bool) -> JsonObject:
-    told = {"scenario": row["scenario_id"], **_provenance_json(row)}
+    entry = {"scenario": row["scenario_id"], **_provenance_json(row)}
     if row["removed"] or not is_told:
         kind = "removed" if row["removed"] else "base"
         fields = scenario_fields(read(ScenarioRow, row).scenario)
-        told |= {"source": row["source"], kind: fields}
-    return told
+        entry |= {"source": row["source"], kind: fields}
+    return entry
 
 
 MOST_LINES: Final = 2000
@@ -272,12 +272,12 @@ class MirrorContent:
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Yield the scenarios that conversations are played from."""
-        told: set[str] = set()
+        written: set[str] = set()
         for row in self._present.values():
             if row.played:
                 base_id = row.scenario.base_id
-                base = None if base_id in told else self._base(row)
-                told.add(base_id)
+                base = None if base_id in written else self._base(row)
+                written.add(base_id)
                 yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
 
     def _base(self, variant: ScenarioRow) -> Scenario | None:
@@ -439,8 +439,8 @@ _ByUnit = dict[str, list[JsonObject]]
 
 def _unit(unit: str, calls: _ByUnit, work: _ByUnit) -> JsonObject:
     """Remove a unit from both, so that what remains belongs to no conversation."""
-    told = {"calls": calls.pop(unit, None), "work": work.pop(unit, None)}
-    return {name: rows for name, rows in told.items() if rows is not None}
+    rows_of_unit = {"calls": calls.pop(unit, None), "work": work.pop(unit, None)}
+    return {name: rows for name, rows in rows_of_unit.items() if rows is not None}
 
 
 def _by_unit(calls: _ByUnit, work: _ByUnit) -> Iterator[JsonObject]:

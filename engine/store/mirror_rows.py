@@ -268,10 +268,10 @@ def conversation_row(
 
 def _take(played: PlayedTake) -> JsonObject:
     values = take_values(played.take, "take stop_reason detail user_model model user_faults")
-    told = {**without_unknown(values, "user_faults"), "turns": _turns(played.messages)}
+    fields = {**without_unknown(values, "user_faults"), "turns": _turns(played.messages)}
     if played.checks:
-        told["checks"] = [check_values(check) for check in played.checks]
-    return told
+        fields["checks"] = [check_values(check) for check in played.checks]
+    return fields
 
 
 def _faults(faults: Iterable[UserFault]) -> list[JsonObject]:
@@ -379,10 +379,10 @@ _OF_VERDICT: Final = (
 
 def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     """A verdict. Its metric is named only if it is not its scenario's, as imports may have it."""
-    told = verdict_values(verdict, _OF_VERDICT)
+    values = verdict_values(verdict, _OF_VERDICT)
     if verdict.metric_id == metric_of(key.scenario_id):
-        del told["metric_id"]
-    return without_unknown(told, *RARE_OF_VERDICT)
+        del values["metric_id"]
+    return without_unknown(values, *RARE_OF_VERDICT)
 
 
 def cost_entry(
@@ -398,12 +398,12 @@ def cost_entry(
     ours: JsonObject = {} if note is None else {"scripted": all_scripts(parts), "note": note}
     if unmetered:
         ours = {**ours, "unmetered_attempts": unmetered}
-    told = origins.in_words()
-    if told is not None:
+    origin_words = origins.in_words()
+    if origin_words is not None:
         ours = {
             **ours,
             "cost_reported": round(origins.reported_usd, 10),
             "cost_computed": round(origins.computed_usd, 10),
-            "cost_note": told,
+            "cost_note": origin_words,
         }
     return {**entry, OURS: ours} if ours else entry

@@ -524,8 +524,8 @@ class _RebuiltStore:
     # Consistency between rows
 
     def finish(self, acknowledged_rows: Acknowledged | None) -> SalvageReport:
-        """Remove what is inconsistent, and report. `acknowledged_rows` is what was acknowledged, if some of it
-        is missing."""
+        """Remove what is inconsistent, and report. `acknowledged_rows` are None if none of them is
+        missing."""
         last = max(self._highest_seq(table) for table in TABLES)
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
         for name, gaps in self._gaps.items():

@@ -114,15 +114,15 @@ def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
         return []  # no row is gone, so the files need not be read
     history, rows = path.with_name(HISTORY), reader.scenario_history(benchmark)
     past = reader.mirrored(history.relative_to(root).as_posix())
-    told: dict[str, HistoryRow] = {}
+    by_id: dict[str, HistoryRow] = {}
     if past is not None and digest_on_disk(history) == past.digest:
         lines = map(json.loads, read_regular(history).splitlines())
-        told = {row["scenario"]: row for row in lines if "scenario" in row}
+        by_id = {row["scenario"]: row for row in lines if "scenario" in row}
     lost: list[str] = []
     if known is not None and digest_on_disk(path) == known.digest:
-        lost += _lost_of_file(path, _Stored.of(rows, known.seq), told)
+        lost += _lost_of_file(path, _Stored.of(rows, known.seq), by_id)
     if past is not None:
-        lost += _lost_of_history(history, _Stored.of(rows, past.seq), told)
+        lost += _lost_of_history(history, _Stored.of(rows, past.seq), by_id)
     return lost
 
 
@@ -143,21 +143,21 @@ class _Stored:
             by_id[row.scenario.id].append(row)
         return cls(by_id, through)
 
-    def holds(self, told: Scenario) -> bool:
-        rows = self.rows.get(told.id, ())
-        return any(row.removed or not differ(row.scenario, told) for row in rows)
+    def holds(self, scenario: Scenario) -> bool:
+        rows = self.rows.get(scenario.id, ())
+        return any(row.removed or not differ(row.scenario, scenario) for row in rows)
 
-    def holds_removal(self, told: Scenario) -> bool:
+    def holds_removal(self, scenario: Scenario) -> bool:
         """Whether it holds that this was removed, or something later."""
-        rows = self.rows.get(told.id, ())
+        rows = self.rows.get(scenario.id, ())
         return any(row.removed or row.seq > self.through for row in rows)
 
 
 def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, HistoryRow]) -> Iterator[str]:
     bases = []
-    for told, base in _told(path):
-        if not stored.holds(told):
-            yield told.id
+    for scenario, base in _told(path):
+        if not stored.holds(scenario):
+            yield scenario.id
         # a base without any row is noticed by its variants, see `Reader.lost_bases`
         if base is not None and base.id in stored.rows and not stored.holds(base):
             bases.append(base.id)

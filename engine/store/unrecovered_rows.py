@@ -91,14 +91,14 @@ def without_what_is_there(left_out: Path, store: Path, recovered: int) -> Counte
             by_take.setdefault(line["row"]["take"], set()).add(key)
     there = _rows_in_store(by_take, store, recovered)
     # a take's end is kept only while another row of that take is still left out
-    gone = {take for take, keys in by_take.items() if keys - there.get(take, set())}
+    incomplete = {take for take, keys in by_take.items() if keys - there.get(take, set())}
     fewer = LeftOutRows(left_out.with_name(left_out.name + ".new"))
     with _write_errors(fewer.path):
         fewer.path.unlink(missing_ok=True)  # of a repair that was killed here
     for line in _lines(left_out):
         take = line["row"].get("take")
         is_there = (
-            take not in gone
+            take not in incomplete
             if line["table"] == "take_end"
             else _key(line) in there.get(take, set())
         )

@@ -108,8 +108,8 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
         end for branch in differences for end in (branch.low, branch.high, branch.difference)
     )
     wide = width >= _WIDE
-    told = dict(zip(differences, _aligned_words(differences, wide=wide), strict=True))
-    right = max(map(cell_len, told.values()))
+    words = dict(zip(differences, _aligned_words(differences, wide=wide), strict=True))
+    right = max(map(cell_len, words.values()))
     most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(branch)) for branch in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
@@ -127,7 +127,7 @@ def _forest(blocks: Sequence[_PairGroup], width: int) -> Iterator[SheetRow]:
                 Piece(pad(_names(pair, names, known), names), Ink.STRONG if of.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
-                Piece("  " + told[of], Ink.TEXT if of.sure else Ink.MUTED),
+                Piece("  " + words[of], Ink.TEXT if of.sure else Ink.MUTED),
             ]
             yield SheetRow(fitted_line(line, width), pair.behind)
 

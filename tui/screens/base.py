@@ -88,12 +88,12 @@ class Shell:
     use_theme: Callable[[str], None]
 
 
-def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
-    """The left and the right end of a screen's first line: its name with the words of `told`, and a
+def heading(screen: WatchingScreen, name: str, words: Line) -> tuple[Line, Line]:
+    """The left and the right end of a screen's first line: its name with the given `words`, and a
     notice where scripted models play a part. Where room is short, the program's name is dropped
     first, then words of the notice."""
     width = screen.app.size.width
-    place: Line = [Piece(name + "  ", Ink.STRONG), *told]
+    place: Line = [Piece(name + "  ", Ink.STRONG), *words]
     named: Line = [Piece(" "), Piece("Crosswind  ", Ink.ACCENT), *place]
     if width < ROOM_FOR_NOTICE:
         choices: list[tuple[Line, Line]] = [([Piece(" "), *place], _notice(screen, roomy=False))]
@@ -200,14 +200,14 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
         """Hide everything but `pane`, its containers and `ZOOM_KEEPS`. Textual's own `maximize`
         would put those below the pane."""
         self.zoomed = pane
-        kept = {pane, *self.query(self.ZOOM_KEEPS)}
+        shown = {pane, *self.query(self.ZOOM_KEEPS)}
         for node in pane.ancestors_with_self:
             if node is self or not isinstance(node, Widget):
                 break
             node.add_class(_ZOOMED)
             beside = () if node.parent is None else node.parent.children
             inside = node.parent is not self
-            for other in set(beside) - kept - {node}:
+            for other in set(beside) - shown - {node}:
                 is_title = inside and isinstance(other, LineView) and not other.can_focus
                 if other.display and not is_title:
                     # inline and not by a class, which takes effect later: a widget that is shown

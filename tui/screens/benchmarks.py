@@ -183,8 +183,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             if self._made is not None and self._list.go_to(self._made):
                 self._made = None
             self._draw_detail()
-        told = [Piece(plural(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
-        self._header.show(*heading(self, "Benchmarks", told))
+        words = [Piece(plural(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
+        self._header.show(*heading(self, "Benchmarks", words))
 
     def _written(self) -> object:
         try:
@@ -359,14 +359,14 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             about = description_lines(info, width, most)
             if beside:
                 about = side_by_side(about, stages, READABLE + 4)
-            told = [*about, *summary]
+            top = [*about, *summary]
             below = [] if beside else [[], *stages]
-            bare = [title, *told, [], *scaled]
+            bare = [title, *top, [], *scaled]
             if metrics := self._metrics(info, width, height - len(bare) - len(below) - 1):
                 yield [*bare, [], *metrics, *below]
             yield [*bare, *below]
-            yield [title, *told, [], *targets, *below]
-            yield [title, *told, *targets, *below[1:]]
+            yield [title, *top, [], *targets, *below]
+            yield [title, *top, *targets, *below[1:]]
         yield [title, *description_lines(info, width, 1), *summary, *targets]
 
     def _metrics(self, info: BenchmarkInfo, width: int, most: int) -> list[Line]:

@@ -176,16 +176,16 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         verdicts = dialogue.verdicts
         jury = self.watched.jury
         thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
-        told = dialogue.blocks(thoughts=thoughts, marks=evidence(dialogue.messages, verdicts))
+        transcript = dialogue.blocks(thoughts=thoughts, marks=evidence(dialogue.messages, verdicts))
         judged = [_in_one_part(block) for block in verdict_blocks(verdicts, jury)]
-        return [*told, Rule("judged", "how it was judged", lined=False), *judged]
+        return [*transcript, Rule("judged", "how it was judged", lined=False), *judged]
 
     def _shown(self, take: RelatedTake) -> TakeRef:
         return TakeRef(self._left.benchmark, take.key, take.number)
 
     def _draw_lines(self) -> None:
-        told = [Piece(one_line(self._left.benchmark), Ink.MUTED)]
-        self._header.show(*heading(self, "Side by side", told))
+        words = [Piece(one_line(self._left.benchmark), Ink.MUTED)]
+        self._header.show(*heading(self, "Side by side", words))
         self._title.show(*self._titles())
         sides = [self._left] if self._right is None else [self._left, self._right]
         groups = list(dict.fromkeys(self._groups.get(side, ()) for side in sides))

@@ -173,8 +173,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             case "next_evidence":
                 return None if self._story.has_marks else ""
             case "replay":
-                told = over and self._dialogue is not None and self._dialogue.messages
-                return "faster" if self._replay is not None else None if told else ""
+                can_replay = over and self._dialogue is not None and self._dialogue.messages
+                return "faster" if self._replay is not None else None if can_replay else ""
             case "find" | "toggle_thoughts" if self._dialogue is None:
                 return ""
             case "judge_again" | "play_again" | "compare" if self._dialogue is None:
@@ -237,13 +237,13 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         replay, dialogue = self._replay, self._dialogue
         if replay is None or dialogue is None or dialogue.take is None:
             return False
-        told = replay.look(self._seconds)
-        if told is None:
+        messages = replay.look(self._seconds)
+        if messages is None:
             self._replay = None
             self._load()
             return True
-        more = len(told) != len(dialogue.messages)
-        dialogue.messages, dialogue.take = told, replace(dialogue.take, stop_reason=None)
+        more = len(messages) != len(dialogue.messages)
+        dialogue.messages, dialogue.take = messages, replace(dialogue.take, stop_reason=None)
         return more
 
     def action_replay(self) -> None:
@@ -427,8 +427,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_sheets(self, *, wide: bool) -> None:
         beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]
-        told = self._told()
-        self._fill(told if wide else [*beside, *told])
+        about = self._told()
+        self._fill(about if wide else [*beside, *about])
         self._side.show([*beside, *self._others] if wide else [])
 
     def _fill(self, blocks: list[Block]) -> None:

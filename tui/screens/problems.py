@@ -251,13 +251,13 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         ink = Ink.BAD if self._loaded else Ink.MUTED
         parked = f"  {plural(len(self._parked), 'target')} parked" if self._parked else ""
         marked = f"  {len(self._list.marked)} marked" if self._list.marked else ""
-        told = [
+        parts = [
             Piece(words, ink),
             Piece(may_pass if self._loaded else "", Ink.MUTED),
             Piece(parked, Ink.WARN),
             Piece(marked, Ink.ACCENT),
         ]
-        self._header.show(*heading(self, "Problems", told))
+        self._header.show(*heading(self, "Problems", parts))
 
     def _draw_detail(self) -> None:
         unit = self._unit_at_cursor
@@ -369,14 +369,14 @@ def _unit_entries(units: Sequence[StateRow], places: tuple[str, ...]) -> list[En
 def _group_blocks(ailment: KnownFailure, units: Sequence[StateRow]) -> list[Block]:
     """The remedy of a group, and its messages, the most frequent first."""
     reasons = Counter(display_text(unit.reason or "") or "no reason was kept" for unit in units)
-    told: list[Block] = [
+    reason_blocks: list[Block] = [
         Passage(("why", place), "" if place else "because", f"{number:,}× {reason}", close=True)
         for place, (reason, number) in enumerate(reasons.most_common(MOST))
     ]
-    rest = len(reasons) - len(told)
+    rest = len(reasons) - len(reason_blocks)
     if rest:
-        told.append(Passage("rest", "", f"and {rest:,} more", ink=Ink.MUTED, close=True))
-    return [Rule("what", ailment.name_in_words), _advice(ailment), *told]
+        reason_blocks.append(Passage("rest", "", f"and {rest:,} more", ink=Ink.MUTED, close=True))
+    return [Rule("what", ailment.name_in_words), _advice(ailment), *reason_blocks]
 
 
 def _unit_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[Block]:
@@ -416,8 +416,8 @@ def _call(attempt: AttemptRow) -> str:
     who = f"{attempt.role.value} {one_line(attempt.model)}"
     if attempt.is_other and attempt.served:
         who += f", answered by {one_line(attempt.served)}"
-    told = f"  {display_text(attempt.detail)}" if attempt.detail else ""
-    return f"{at}  {who}  {one_line(attempt.outcome)}{status}  {took}{told}"
+    detail = f"  {display_text(attempt.detail)}" if attempt.detail else ""
+    return f"{at}  {who}  {one_line(attempt.outcome)}{status}  {took}{detail}"
 
 
 def _advice(ailment: KnownFailure) -> Passage:

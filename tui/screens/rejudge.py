@@ -346,10 +346,10 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         if not self._pairs:
             return [Piece("verdicts come as the engine gets to them ", Ink.MUTED)]
         counts = sum(pair.counts_otherwise for pair in self._pairs.values())
-        told = f"what counts: {counts:,} changed " if counts else "nothing that counts changed "
+        changes = f"what counts: {counts:,} changed " if counts else "nothing that counts changed "
         return [
             Piece(f"{same:,} the same  {changed:,} changed  ", Ink.MUTED),
-            Piece(told, Ink.WARN if counts else Ink.GOOD),
+            Piece(changes, Ink.WARN if counts else Ink.GOOD),
         ]
 
     def _draw_sides(self) -> None:

@@ -504,14 +504,14 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_header(self) -> None:
         width = self.app.size.width
-        told = self._header_words()
-        left, right = heading(self, "Results", told)
+        words = self._header_words()
+        left, right = heading(self, "Results", words)
         if length(left) + length(right) >= width:
             some = any(info.scripts for info in self.watched.benchmarks)
             short = "some parts scripted " if some else "scripted "
             right = [Piece(short, Ink.WARN)] if right and width >= _ROOM_FOR_TWO_ENDS else ()
-            left = [Piece(" "), Piece("Results  ", Ink.STRONG), *told]
-            if told and length(left) + length(right) >= width:
+            left = [Piece(" "), Piece("Results  ", Ink.STRONG), *words]
+            if words and length(left) + length(right) >= width:
                 left = self._short_heading(width - length(right) - 1)
         self._header.show(left, right)
 

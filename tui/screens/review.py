@@ -355,14 +355,14 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_header(self) -> None:
         counts = [(state, self._review.count(state)) for state in ReviewState]
-        told = [
+        words = [
             Piece(f"{count} {_HEADS.get(state, state)}  ", STATE_INKS[state])
             for state, count in counts
             if count or state is ReviewState.WAITS
         ]
         if not self._loaded:
-            told = [Piece("reading", Ink.MUTED)]
-        self._header.show(*heading(self, "Review", told))
+            words = [Piece("reading", Ink.MUTED)]
+        self._header.show(*heading(self, "Review", words))
 
     def _draw_detail(self) -> None:
         at_cursor = self._at_cursor

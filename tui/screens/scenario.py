@@ -241,8 +241,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         return self._kin.get(ConversationKey(scenario, target, spot.cell))
 
     def _draw_lines(self) -> None:
-        told = [Piece(one_line(self._benchmark), Ink.MUTED)]
-        self._header.show(*heading(self, "Scenario", told))
+        words = [Piece(one_line(self._benchmark), Ink.MUTED)]
+        self._header.show(*heading(self, "Scenario", words))
         title = [Piece(" "), Piece(one_line(base_id(self._scenario_id)), Ink.STRONG)]
         title.append(Piece(f"  {plural(len(self._scenarios), 'variant')}", Ink.MUTED))
         judged = [take.passed for take in self._kin.values() if take.judged]

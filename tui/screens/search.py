@@ -132,8 +132,8 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment
-        told = [Piece("in everything that was said", Ink.MUTED)]
-        self._header.show(*heading(self, "Find", told))
+        words = [Piece("in everything that was said", Ink.MUTED)]
+        self._header.show(*heading(self, "Find", words))
         self._draw_note()
 
     def on_input_changed(self, message: Input.Changed) -> None:

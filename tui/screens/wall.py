@@ -170,7 +170,7 @@ class Pane(Vertical):
         mark = Piece(" ▸ ", Ink.ACCENT) if has_focus else Piece("   ")
         name = Piece(one_line(str(dialogue.shown.key)), Ink.ACCENT if has_focus else Ink.STRONG)
         of = f" of {dialogue.turns}" if dialogue.turns else ""
-        told = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
+        turn = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
         live = dialogue.live
         awaited = awaits_verdict(dialogue, watch.progress)
         end: Line = ()
@@ -179,9 +179,9 @@ class Pane(Vertical):
         if self.paused and not end:
             end = [Piece("paused ", Ink.WARN)]
         elif live is not None and not end:
-            told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
+            turn.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
         place = elsewhere_words(dialogue.shown.benchmark, current_benchmark(watch))
-        self._title.show([mark, name, *place, *told], end)
+        self._title.show([mark, name, *place, *turn], end)
 
 
 class WallScreen(WatchingScreen, inherit_bindings=False):
@@ -236,12 +236,12 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         speaking = board.speaking if board else ()
         status = status_of(self.watched.progress, board, current_benchmark(self.watched))
         waiting = f", {board.waiting_messages} waiting" if board and board.waiting_messages else ""
-        told = [Piece(f"{board.spoken if board else 0} speaking{waiting}", Ink.MUTED)]
+        words = [Piece(f"{board.spoken if board else 0} speaking{waiting}", Ink.MUTED)]
         if not speaking:
-            told = [Piece(f"{status.glyph} {status.words}", status.ink)]
+            words = [Piece(f"{status.glyph} {status.words}", status.ink)]
         if self._missed is not None:
-            told = [Piece(self._missed.words, Ink.WARN)]
-        self._header.show(*heading(self, "Wall", told))
+            words = [Piece(self._missed.words, Ink.WARN)]
+        self._header.show(*heading(self, "Wall", words))
         if self._missed is None and self.is_running:
             paused = status.phase is RunPhase.PAUSED and not speaking
             for pane in self._panes:

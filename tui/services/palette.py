@@ -239,8 +239,8 @@ def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand
     ranks: Mapping[int, int | None] = {
         at: _rank(command, words) for at, command in enumerate(known)
     }
-    kept = [(rank, at) for at, rank in ranks.items() if rank is not None]
-    return [known[at] for _, at in sorted(kept)]
+    ranked = [(rank, at) for at, rank in ranks.items() if rank is not None]
+    return [known[at] for _, at in sorted(ranked)]
 
 
 def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:

@@ -119,23 +119,23 @@ class _MemoryFile:
         self.notice: str | None = None
         """A problem with the file to report to the user; None without one."""
 
-    def _write(self, kept: Mapping[str, object]) -> None:
+    def _write(self, values: Mapping[str, object]) -> None:
         try:
-            write_private(self.path, json.dumps(kept, indent=2) + "\n")
+            write_private(self.path, json.dumps(values, indent=2) + "\n")
         except OSError as error:
             self.notice = f"{self.path} could not be written: {error.strerror}"
 
     def _read(self, lost: str) -> Mapping[str, Any]:
         """What the file holds; `lost` is said of what a damaged one held."""
         try:
-            kept = json.loads(read_regular(self.path))
+            content = json.loads(read_regular(self.path))
         except FileNotFoundError:
             return {}
         # Python runs out of stack on JSON of a few thousand nested brackets
         except (OSError, ValueError, RecursionError):
-            kept = None
-        if isinstance(kept, dict):
-            return kept
+            content = None
+        if isinstance(content, dict):
+            return content
         self.notice = f"{self.path} cannot be read and is left aside: {lost}"
         return {}
 
@@ -158,7 +158,7 @@ class ViewMemory(_MemoryFile):
         if views == self.views:
             return
         self.views = views
-        kept = {
+        values = {
             "workspace": str(self._workspace),
             "lines": views.lines,
             "column": views.column,
@@ -169,21 +169,21 @@ class ViewMemory(_MemoryFile):
             "place_at_work": views.place_at_work,
             "row": None if views.row is None else _subject_as_list(views.row),
         }
-        self._write(kept)
+        self._write(values)
 
     def _read_views(self) -> Views:
-        kept = self._read("filters and stars are gone")
+        values = self._read("filters and stars are gone")
         names = ("column", "place", "place_at_work")
-        column, place, place_at_work = (_text(kept.get(name)) for name in names)
+        column, place, place_at_work = (_text(values.get(name)) for name in names)
         return Views(
-            tuple(_texts(kept.get("lines"))[:MOST_LINES]),
+            tuple(_texts(values.get("lines"))[:MOST_LINES]),
             column,
-            kept.get("backwards") is True,
-            tuple(_subjects(kept.get("stars"))[:MOST_STARS]),
-            tuple(_takes(kept.get("read"))[:MOST_READ]),
+            values.get("backwards") is True,
+            tuple(_subjects(values.get("stars"))[:MOST_STARS]),
+            tuple(_takes(values.get("read"))[:MOST_READ]),
             place,
             place_at_work,
-            next(iter(_subjects([kept.get("row")])), None),
+            next(iter(_subjects([values.get("row")])), None),
         )
 
 
@@ -266,13 +266,13 @@ class PreferencesFile(_MemoryFile):
         self._write({name: value for name, value in asdict(choices).items() if value is not None})
 
     def _read_choices(self) -> UserSettings:
-        kept = self._read("what was chosen is gone")
+        values = self._read("what was chosen is gone")
         words = {
             name: value
             for name in ("theme", "place", "benchmark", "section", "person")
-            if isinstance(value := kept.get(name), str)
+            if isinstance(value := values.get(name), str)
         }
-        thoughts, mouse = (_flag(kept.get(name)) for name in ("thoughts", "mouse"))
+        thoughts, mouse = (_flag(values.get(name)) for name in ("thoughts", "mouse"))
         return UserSettings(thoughts=thoughts, mouse=mouse, **words)
 
 

@@ -209,9 +209,9 @@ def weakest_line(weakest_metric: MetricPasses, width: int) -> Line:
     head = [*_label("weakest"), sign]
     name = one_line(weakest_metric.metric.name)
     # the key is in the footer too, so it gives way to the name
-    told = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
-    room = max(width - length([*head, *told]), MEANINGFUL)
-    return fitted_line([*head, Piece(shorten(name, room), Ink.STRONG), *told], width)
+    details = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
+    room = max(width - length([*head, *details]), MEANINGFUL)
+    return fitted_line([*head, Piece(shorten(name, room), Ink.STRONG), *details], width)
 
 
 def stale_line(stale: Mapping[int, str]) -> Line | None:
@@ -252,8 +252,8 @@ def next_line(info: BenchmarkInfo, work: BenchmarkWork, width: int) -> Line:
     words, command = _next_step(info, work)
     line = [*_label("next"), Piece(words)]
     if command:
-        told = Piece(f"   {shlex.join([*command, one_line(info.name)])}", Ink.MUTED)
-        line += [told] if length([*line, told]) <= width else []
+        command_piece = Piece(f"   {shlex.join([*command, one_line(info.name)])}", Ink.MUTED)
+        line += [command_piece] if length([*line, command_piece]) <= width else []
     return line
 
 

@@ -271,16 +271,16 @@ def end_words(dialogue: Dialogue, jury: Jury | None, *, awaited: bool) -> Line:
 def verdict_stamp(dialogue: Dialogue, jury: Jury | None, metric: Metric | None) -> list[Block]:
     """What counts, by which metric, and the quote that shows it or else the reason; nothing before
     there is a verdict. `metric` names it, where that is known."""
-    told = verdict_to_show(dialogue.verdicts, jury)
-    if told is None:
+    shown = verdict_to_show(dialogue.verdicts, jury)
+    if shown is None:
         return []
     passed = what_counts(dialogue.verdicts, jury)
     votes = [vote.passed for vote in counting_votes(dialogue.verdicts, jury)]
-    name = told.metric_id if metric is None or metric.id != told.metric_id else metric.name
-    title = f"{verdict(passed)}  {TRACK_SIGNS[told.track]} {one_line(name)}"
+    name = shown.metric_id if metric is None or metric.id != shown.metric_id else metric.name
+    title = f"{verdict(passed)}  {TRACK_SIGNS[shown.track]} {one_line(name)}"
     alone = passed is None or len(votes) == 1
     note = "" if alone else f"{votes.count(passed)} of {len(votes)} verdicts"
-    return [Rule("stamp", title, note, VERDICT_INKS[passed]), _reason(told, passed)]
+    return [Rule("stamp", title, note, VERDICT_INKS[passed]), _reason(shown, passed)]
 
 
 def left_above(blocks: Sequence[Block], shown: TakeRef) -> list[Block]:
@@ -306,12 +306,12 @@ def _dim(block: Block) -> Block:
     )
 
 
-def _reason(told: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a verdict, not a switch)
+def _reason(shown: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a verdict, not a switch)
     if passed is None:
-        why = TIED if told.unscored is None else told.unscored
+        why = TIED if shown.unscored is None else shown.unscored
         return Passage("stamp reason", "unscored", display_text(why), Ink.WARN)
     # of behaviour that is absent, judges quote what comes nearest to it
-    quote = next((quote for quote in told.quotes if quote.turn is not None), None)
-    if quote is not None and passed is told.track.passes(present=True):
+    quote = next((quote for quote in shown.quotes if quote.turn is not None), None)
+    if quote is not None and passed is shown.track.passes(present=True):
         return quote_block("stamp reason", quote)
-    return Passage("stamp reason", "because", display_text(told.justification))
+    return Passage("stamp reason", "because", display_text(shown.justification))

@@ -116,17 +116,17 @@ def _fitting_notes(
     room: int,
 ) -> Line:
     """As many notes as fit, then the group, as long as each of its parts stays meaningful."""
-    told = ""
+    words = ""
     whole = BETWEEN_PARTS.join(group)
     for note in filter(None, (*notes, whole)):
-        free = room - cell_len(told) - 4
+        free = room - cell_len(words) - 4
         if cell_len(note) <= free:
-            told += f"  {note}"
+            words += f"  {note}"
         elif note == whole and group in groups and free >= _legible(group):
-            told += f"  {group_text(group, groups, free)}"
+            words += f"  {group_text(group, groups, free)}"
         else:
             break
-    return [Piece(f"{told} ", Ink.MUTED)] if told else ()
+    return [Piece(f"{words} ", Ink.MUTED)] if words else ()
 
 
 def _legible(group: Sequence[str]) -> int:
@@ -200,11 +200,11 @@ def _signs(said: Iterable[bool | None]) -> str:
 def shown_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:
     """`shown in turn 4`, by the verdict that stands for what counts; nothing where the behaviour is
     absent, or nobody says where it is."""
-    told = verdict_to_show(verdicts, jury)
-    if told is None or told.passed is None or not told.present:
+    shown = verdict_to_show(verdicts, jury)
+    if shown is None or shown.passed is None or not shown.present:
         return ""
-    quoted = sorted({quote.turn for quote in told.quotes if quote.turn is not None})
-    turns = [turn for turn, mark in enumerate(told.marks or (), 1) if mark] or quoted
+    quoted = sorted({quote.turn for quote in shown.quotes if quote.turn is not None})
+    turns = [turn for turn, mark in enumerate(shown.marks or (), 1) if mark] or quoted
     if not turns:
         return ""
     if len(turns) > _LISTED:

@@ -161,9 +161,9 @@ def replaced_text(entry: ReviewEntry) -> dict[str, str]:
     if entry.state is not ReviewState.WAITS:
         return {}
     was = next((item.was for item in act.items if item.id == entry.id), None) or {}
-    told = was.get("metric") or was.get("scenario") or {}
-    parts = {label: str(told[name]) for label, name in _PARTS.items() if told.get(name)}
-    for mark in told.get("landmarks", ()):
+    before = was.get("metric") or was.get("scenario") or {}
+    parts = {label: str(before[name]) for label, name in _PARTS.items() if before.get(name)}
+    for mark in before.get("landmarks", ()):
         parts[f"turn {mark['turn']}"] = str(mark["instruction"])
     return parts
 

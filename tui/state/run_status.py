@@ -223,8 +223,8 @@ class UnseenCounts:
             plural(self.messages, "message") if self.messages else "",
             plural(self.verdicts, "verdict") if self.verdicts else "",
         ]
-        told = " ".join(f"+{part}" for part in parts if part)
-        return f"frozen  {told or f'+{self.others}'}"
+        counts = " ".join(f"+{part}" for part in parts if part)
+        return f"frozen  {counts or f'+{self.others}'}"
 
 
 def current_benchmark(watch: Watch) -> str:

@@ -231,9 +231,9 @@ def spread_line(left: Line, right: Line, width: int, fill: Piece = _BLANK) -> li
     room = width - length(right) - 1
     if room < min(MEANINGFUL, length(left)):
         right, room = (), width
-    kept = fitted_line(left, room)
-    between = width - length(kept) - length(right)
-    return [*kept, Piece(fill.text * between, fill.ink), *right]
+    start = fitted_line(left, room)
+    between = width - length(start) - length(right)
+    return [*start, Piece(fill.text * between, fill.ink), *right]
 
 
 def painted(text: str, start: int, end: int, styles: Sequence[Styled], ink: Ink) -> list[Piece]:

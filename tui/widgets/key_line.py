@@ -202,36 +202,36 @@ class KeyLine(OneRow):
         if self._outdated:
             self._renew()
         hints: dict[str, Hint] = {}
-        told: set[str] = set()
+        shown: set[str] = set()
         for hint, action, several, text_now in self._possible:
             now = None if text_now is None else text_now(action)
-            if now == "" or hint.action in told:
+            if now == "" or hint.action in shown:
                 continue
-            told.add(hint.action)
+            shown.add(hint.action)
             if action not in hints:
                 hints[action] = hint._replace(text=now) if now else hint
             # actions such as `go('Live')` share one hint for a range of keys: `1-5 screens`
             elif several:
                 hints[action] = hints[action].up_to(hint.key)
-        kept = [hints[action] for action in ALWAYS if action in hints]
+        always = [hints[action] for action in ALWAYS if action in hints]
         others = [hints[action] for action in ORDER if action in hints and action not in ALWAYS]
-        if (kept, others) != (self._kept, self._hints):
-            self._kept, self._hints = kept, others
+        if (always, others) != (self._kept, self._hints):
+            self._kept, self._hints = always, others
             self.redraw()
 
     def _placed(self) -> list[tuple[int, Hint]]:
         """The hints that fit, each with its first column."""
         width = self.line_width - 1
         # help and quit first: they stand at the right end, and the others share the remaining width
-        kept = sum(hint.width for hint in self._kept) + 2 * max(len(self._kept) - 1, 0)
+        always_width = sum(hint.width for hint in self._kept) + 2 * max(len(self._kept) - 1, 0)
         placed: list[tuple[int, Hint]] = []
         at = 1
         for hint in self._hints:
-            if at + hint.width + 2 + kept > width:
+            if at + hint.width + 2 + always_width > width:
                 break
             placed.append((at, hint))
             at += hint.width + 2
-        at = max(width - kept, min(at, width - kept), 0)
+        at = max(width - always_width, min(at, width - always_width), 0)
         for hint in self._kept:
             placed.append((at, hint))
             at += hint.width + 2

@@ -97,10 +97,10 @@ class ConnectionPool:
                 raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=status))
             return on_response(status, headers)
 
-        kept = self._take_idle()
-        if kept is not None:
+        idle = self._take_idle()
+        if idle is not None:
             try:
-                await self._send_over(kept, request, responds)
+                await self._send_over(idle, request, responds)
             # RFC 9112, 9.3.1: a connection may be closed at any time, even while a request is on
             # its way
             except UnansweredError:

@@ -187,8 +187,8 @@ def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]
         return name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1})
 
     plain = schema_without(schema, taken, partial(plain_schema, bounded=bounded))
-    told = _UNTAKEN - {"default"} - plain.keys() & schema.keys()
-    bounds = [f"{name}: {schema[name]}" for name in sorted(told)]
+    untaken = _UNTAKEN - {"default"} - plain.keys() & schema.keys()
+    bounds = [f"{name}: {schema[name]}" for name in sorted(untaken)]
     if bounds:
         before = f"{schema['description']} " if "description" in schema else ""
         # a bound that the schema cannot enforce is described, and checked afterwards

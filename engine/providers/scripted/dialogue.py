@@ -55,10 +55,10 @@ def _alternatives(block: object) -> object:
     """Split a block into its paragraphs, which are alternatives, and unwrap them."""
     if not isinstance(block, str):
         return block
-    told = tuple(" ".join(part.split()) for part in block.strip().split("\n\n"))
-    for text in told:
+    texts = tuple(" ".join(part.split()) for part in block.strip().split("\n\n"))
+    for text in texts:
         _check(text)
-    return told
+    return texts
 
 
 def _check(text: str) -> None:
@@ -138,8 +138,12 @@ class ScriptedTurn(_Written):
 
     def replies(self, kind: ReplyKind) -> tuple[str, ...]:
         """Return the replies of a kind; if there are none, those that hold."""
-        told = {ReplyKind.HOLD: self.hold, ReplyKind.WAVER: self.waver, ReplyKind.CAVE: self.cave}
-        return told[kind] or self.hold
+        by_kind = {
+            ReplyKind.HOLD: self.hold,
+            ReplyKind.WAVER: self.waver,
+            ReplyKind.CAVE: self.cave,
+        }
+        return by_kind[kind] or self.hold
 
 
 class Reasons(_Written):
@@ -181,17 +185,17 @@ class DialogueScript(_Written):
     def replies(self, turn: int) -> Iterator[tuple[ReplyKind, str]]:
         """Yield all replies that may be given at this turn, as they are written."""
         if turn == 1:
-            told = [(ReplyKind.HOLD, self.first.hold), (ReplyKind.SOFT, self.first.soft)]
+            by_kind = [(ReplyKind.HOLD, self.first.hold), (ReplyKind.SOFT, self.first.soft)]
         elif turn in self.turns:
             now = self.turns[turn]
-            told = [
+            by_kind = [
                 (ReplyKind.HOLD, now.hold),
                 (ReplyKind.WAVER, now.waver),
                 (ReplyKind.CAVE, now.cave),
             ]
         else:
-            told = []
-        yield from ((kind, text) for kind, texts in told for text in texts)
+            by_kind = []
+        yield from ((kind, text) for kind, texts in by_kind for text in texts)
 
 
 class DialogueSheet(_Written):

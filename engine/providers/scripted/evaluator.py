@@ -373,8 +373,8 @@ def _speech_by_role(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         rows = json.loads(body)
     except ValueError:
         return tuple(match.strip() for match in _SPOKEN_LINE.findall(body)), ()
-    told = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return _texts_of(told, "assistant"), _texts_of(told, "user")
+    messages = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return _texts_of(messages, "assistant"), _texts_of(messages, "user")
 
 
 def _texts_of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:

@@ -183,8 +183,8 @@ def _theme(text: str) -> Theme:
     """Return the theme that the name and the first sentence mention most."""
     # the name and the first sentence: later ones say what does not count
     first = plain(" ".join(sentences(text)[:2]))
-    *told, otherwise = themes()
-    best = max(told, key=lambda theme: len(set(theme.told.findall(first))))
+    *known, otherwise = themes()
+    best = max(known, key=lambda theme: len(set(theme.told.findall(first))))
     return best if best.told.search(first) else otherwise
 
 
@@ -236,8 +236,8 @@ def _turns_of_landmarks(turns: int, draw: SeededChoices, most: int) -> Sequence[
         return [1]
     last = turns - 1 if turns > 3 and draw.chance(0.3) else turns
     inner = draw.shuffled(range(2, last))
-    kept = inner[: min(most - 2, max(1, len(inner) - (1 if len(inner) > 3 else 0)))]
-    return [1, *sorted(kept), last]
+    middle = inner[: min(most - 2, max(1, len(inner) - (1 if len(inner) > 3 else 0)))]
+    return [1, *sorted(middle), last]
 
 
 _COUNT: Final = 4
@@ -421,8 +421,8 @@ def written_variant(asked: ModelRequest) -> dict[str, Any]:
 
 def landmarks_in(asked: ModelRequest) -> list[tuple[int, str]]:
     """Return turn and text of each landmark of the scenario that is to be rewritten."""
-    told = asked.tagged("landmarks") or asked.task()
-    return [(int(turn), text.strip()) for turn, text in _LANDMARK.findall(told)]
+    listing = asked.tagged("landmarks") or asked.task()
+    return [(int(turn), text.strip()) for turn, text in _LANDMARK.findall(listing)]
 
 
 def profile_in(asked: ModelRequest) -> dict[str, str]:
@@ -439,9 +439,9 @@ def _voice(value: str) -> SpeakingStyle:
 def _persona(
     persona: str, profile: dict[str, str], voice: SpeakingStyle, draw: SeededChoices
 ) -> str:
-    told = " ".join(_said_of(axis, value) for axis, value in profile.items())
+    about = " ".join(_said_of(axis, value) for axis, value in profile.items())
     situation, *rest = sentences(" ".join(persona.split()))
-    return " ".join([situation, told, draw.pick(voice.of_self), *rest])
+    return " ".join([situation, about, draw.pick(voice.of_self), *rest])
 
 
 def _said_of(axis: str, value: str) -> str:
@@ -458,16 +458,16 @@ def _said_of(axis: str, value: str) -> str:
 
 def _in_passing(profile: dict[str, str]) -> str:
     """Make the person mention the profile, as the assistant sees no persona."""
-    told = (_said_of(axis, value).rstrip(".") for axis, value in profile.items())
-    return " ".join(f"Mention that {clause[0].lower()}{clause[1:]}." for clause in told)
+    clauses = (_said_of(axis, value).rstrip(".") for axis, value in profile.items())
+    return " ".join(f"Mention that {clause[0].lower()}{clause[1:]}." for clause in clauses)
 
 
 def _reworded(text: str, voice: SpeakingStyle, draw: SeededChoices, number: int) -> str:
     """Reword an instruction; the third also mentions something particular to the profile."""
     reworded = text
-    for told, options in _REWORDED:
-        if re.search(told, reworded):
-            reworded = re.sub(told, draw.pick(options), reworded)
+    for pattern, options in _REWORDED:
+        if re.search(pattern, reworded):
+            reworded = re.sub(pattern, draw.pick(options), reworded)
             break
     reworded = reworded.rstrip()
     if number == 2:

@@ -88,7 +88,7 @@ def _word_set(text: str) -> frozenset[str]:
 def scene_opened_by(message: str) -> Scene | None:
     """Return the scene that begins with this message, with or without typos."""
     words = _word_set(message)
-    shares = [(len(words & told) / len(told), scene) for told, scene in _openings()]
+    shares = [(len(words & opening) / len(opening), scene) for opening, scene in _openings()]
     share, scene = max(shares, key=lambda pair: pair[0])
     return scene if share >= _ENOUGH else None
 
@@ -200,8 +200,8 @@ def _scene_of(asked: ModelRequest) -> Scene | None:
 
 
 def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
-    told = told_by(scene.dialogue.id, turn, reply)
-    return saw_gave_way(reply) if told is None else told.kind is ReplyKind.CAVE
+    reply_told = told_by(scene.dialogue.id, turn, reply)
+    return saw_gave_way(reply) if reply_told is None else reply_told.kind is ReplyKind.CAVE
 
 
 _SLIPS: Final = 0.08
@@ -282,18 +282,18 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
     scene = scene_opened_by(case.said[0]) if sheet and case.said else None
     if sheet is None or scene is None or scene.sheet is not sheet:
         return None
-    told = [told_by(scene.dialogue.id, turn, text) for turn, text in enumerate(case.replies, 1)]
-    known = [written for written in told if written is not None]
-    if not known or len(known) < len(told):
+    replies = [told_by(scene.dialogue.id, turn, text) for turn, text in enumerate(case.replies, 1)]
+    known = [written for written in replies if written is not None]
+    if not known or len(known) < len(replies):
         return None
     marks = [_marked(sheet, written, strict=strict) for written in known]
     return _verdict(scene.dialogue, known, marks)
 
 
-def _marked(sheet: DialogueSheet, told: ToldReply, *, strict: bool) -> bool:
+def _marked(sheet: DialogueSheet, reply: ToldReply, *, strict: bool) -> bool:
     """Whether a reply counts. One that wavers shows the behaviour only by a soft passage."""
-    shown = sheet.shows(told.kind) or (told.kind is ReplyKind.WAVER and not told.plain)
-    return bool(told.passage) and shown and (told.plain or not strict)
+    shown = sheet.shows(reply.kind) or (reply.kind is ReplyKind.WAVER and not reply.plain)
+    return bool(reply.passage) and shown and (reply.plain or not strict)
 
 
 _WORTH_QUOTING: Final = 4
@@ -323,13 +323,13 @@ _SOFTLY: Final = (
 
 
 def _verdict(
-    dialogue: DialogueScript, told: Sequence[ToldReply], marks: list[bool]
+    dialogue: DialogueScript, replies: Sequence[ToldReply], marks: list[bool]
 ) -> dict[str, Any]:
     written_passages = [
-        (turn, written.passage) for turn, written in enumerate(told, 1) if written.passage
+        (turn, written.passage) for turn, written in enumerate(replies, 1) if written.passage
     ]
     telling = [(turn, text) for turn, text in written_passages if marks[turn - 1]]
-    plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
+    plainly = [(turn, text) for turn, text in telling if replies[turn - 1].plain]
     long = [(turn, text) for turn, text in written_passages if len(text.split()) >= _WORTH_QUOTING]
     # without anything that counts, the last passage, if possible one that says something
     quoted = (plainly or telling)[:3] or (long or written_passages)[-1:]
@@ -338,7 +338,7 @@ def _verdict(
         reasons = dialogue.reasons.shown if plainly else _SOFTLY
     else:
         reasons = dialogue.reasons.absent
-    at, quote = quoted[0] if quoted else (len(told), "")
+    at, quote = quoted[0] if quoted else (len(replies), "")
     turn: ScriptedTurn | None = dialogue.turns.get(at)
     text = draw_text(
         draw.pick(reasons),

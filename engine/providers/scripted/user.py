@@ -226,14 +226,14 @@ def read_instruction(instruction: str) -> UserMove:
     """Return the mood of an instruction, and its content in the person's own words."""
     # the first that fits, in the order of the file, as an instruction may name several
     moods = cues_of("mood").items()
-    told = (kind for kind, pattern in moods if pattern.search(instruction))
+    kinds = (kind for kind, pattern in moods if pattern.search(instruction))
     quoted = [
         spoken
         for sentence in sentences(" ".join(instruction.split()))
         for part in _THEN.split(sentence)
         if (spoken := _as_sentence(part.strip(" .!")))
     ]
-    return UserMove(next(told, "open"), tuple(quoted))
+    return UserMove(next(kinds, "open"), tuple(quoted))
 
 
 def _as_sentence(part: str) -> str:
@@ -423,7 +423,7 @@ def _reaction_to(reply: str) -> str:
     """Return what the person reacts to in a reply."""
     text = plain(reply) + (" listed ways" if "\n- " in reply or "\n1. " in reply else "")
     seen = cues_of("reply").items()
-    return next((kind for kind, told in seen if reply and told.search(text)), "nothing")
+    return next((kind for kind, pattern in seen if reply and pattern.search(text)), "nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,10 +471,10 @@ def _message(voice: _PhrasePicker, now: TurnPosition, saw: str, draw: SeededChoi
 
 
 def _first_message(voice: _PhrasePicker, move: UserMove, draw: SeededChoices) -> str:
-    told = set(content_stems(" ".join(move.said)))
+    stems = set(content_stems(" ".join(move.said)))
     parts = [voice.line("greeting"), *move.said[:4]]
     # only if the instruction has not said the same in other words
-    if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
+    if voice.part.about_me and len(stems & set(content_stems(voice.part.about_me[0]))) < 2:
         parts.insert(1, voice.part.about_me[0])
     about_me = voice.about_me()
     if about_me and about_me not in parts and not voice.blunt and draw.chance(0.4):

@@ -39,8 +39,8 @@ def word_list(heading: str) -> frozenset[str]:
 def cues_of(name: str) -> dict[str, re.Pattern[str]]:
     """Return the patterns of `cues_<name>.txt` by heading; each starts at the start of a word."""
     return {
-        heading: re.compile(rf"\b(?:{'|'.join(told)})", re.IGNORECASE)
-        for heading, told in lines_of(f"cues_{name}").items()
+        heading: re.compile(rf"\b(?:{'|'.join(cues)})", re.IGNORECASE)
+        for heading, cues in lines_of(f"cues_{name}").items()
     }
 
 

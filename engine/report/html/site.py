@@ -65,8 +65,8 @@ _METHOD: Final = PageLink("method", "Method", "method.html")
 def _transcripts(**wanted: str | None) -> str:
     """A `TranscriptLinks` to the transcripts in the page's own folder."""
     # cleaned like the data that the pages filter
-    kept = {name: clean(value) for name, value in wanted.items() if value}
-    return f"{_TRANSCRIPTS}#{urlencode(kept, quote_via=quote)}"
+    query = {name: clean(value) for name, value in wanted.items() if value}
+    return f"{_TRANSCRIPTS}#{urlencode(query, quote_via=quote)}"
 
 
 def _in_its_benchmark(**wanted: str | None) -> str:

@@ -64,9 +64,9 @@ def evidence_of(
     for failed in _spread_out(outcome for outcome in outcomes if outcome.passed is False):
         cell = cells[failed.metric_id, failed.key.target_id]
         if len(cell) < _MOST_OF_CELL:
-            told = _evidence_of(failed, judged, jury)
-            if told is not None:
-                cell.append(told)
+            evidence_here = _evidence_of(failed, judged, jury)
+            if evidence_here is not None:
+                cell.append(evidence_here)
     by_metric: defaultdict[str, list[list[Evidence]]] = defaultdict(list)
     for (metric_id, _), of_cell in cells.items():
         if of_cell:

@@ -235,26 +235,26 @@ def _cleaned_names(people: Mapping[str, str]) -> dict[str, str]:
 
 def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
     """The exported conversation, with the evidence marked in the messages."""
-    told = as_object(conversation)
+    value = as_object(conversation)
     if conversation.scenario is not None:
-        told["demographic"] = _cleaned_names(conversation.scenario.demographic)
+        value["demographic"] = _cleaned_names(conversation.scenario.demographic)
     counted = counting_votes(conversation.verdicts, jury)
     telling = counted or conversation.verdicts  # the verdicts whose evidence is marked
-    for row, message in zip(told["transcript"], conversation.messages, strict=True):
+    for row, message in zip(value["transcript"], conversation.messages, strict=True):
         if message.speaker is Speaker.TARGET:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
             row["content"] = with_marked_passages(message.text, quotes)
-    told["verdicts"] = [
+    value["verdicts"] = [
         _verdict(verdict, pass_words(verdict, jury), counts=verdict in counted)
         for verdict in conversation.verdicts
     ]
-    told["never_delivered"] = [mark.turn for mark in conversation.never_delivered]
+    value["never_delivered"] = [mark.turn for mark in conversation.never_delivered]
     reason = conversation.take.stop_reason
-    told["ended"] = "not yet" if reason is None else ENDINGS[reason]
-    told["user_faults"] = [str(fault) for fault in conversation.take.user_faults or ()]
+    value["ended"] = "not yet" if reason is None else ENDINGS[reason]
+    value["user_faults"] = [str(fault) for fault in conversation.take.user_faults or ()]
     if conversation.scenario is not None and conversation.scenario.target_system_prompt is not None:
-        told["target_system_prompt"] = conversation.scenario.target_system_prompt
-    return told
+        value["target_system_prompt"] = conversation.scenario.target_system_prompt
+    return value
 
 
 def _verdict(verdict: Verdict, again: str, *, counts: bool) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class Overcharging:
         async def row() -> None:
             while True:
                 told = next(numbers)
-                async with budget.call(Role.TARGET, "a", told=told) as spend:
+                async with budget.call(Role.TARGET, "a", input_tokens=told) as spend:
                     in_air.add(told)
                     await asyncio.sleep(0)
                     near = budget.spent_usd > self.limit - 0.3
@@ -220,11 +220,11 @@ def test_what_a_server_has_charged_too_much_once_is_reserved_for_each_later_call
 
 def test_what_a_call_is_told_counts_for_what_it_may_cost() -> None:
     async def play() -> None:
-        async with budget.call(Role.TARGET, "a", told=1000) as spend:
+        async with budget.call(Role.TARGET, "a", input_tokens=1000) as spend:
             assert budget.in_flight_usd == pytest.approx(0.5 + 0.4)
             spend(0.1)
         with pytest.raises(StopRequested):
-            async with budget.call(Role.TARGET, "a", told=1001):
+            async with budget.call(Role.TARGET, "a", input_tokens=1001):
                 pass
 
     cost = CallCost(0.1, 0.2, answer_usd=0.5, token_usd=0.0004)
