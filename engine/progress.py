@@ -213,7 +213,7 @@ class TargetProgress:
         off = min(1 / sqrt(made) + call_seconds / seconds, 0.5)
         low, likely, high = (
             max(seconds / made * work, call_seconds * longest)
-            for work, longest in self._to_say(spoken, most)
+            for work, longest in self._messages_needed(spoken, most)
         )
         return TimeLeft(low / (1 + off), likely, high / (1 - off))
 
@@ -245,7 +245,7 @@ class TargetProgress:
             max(played.high + each, backlog / (1 - off)),
         )
 
-    def _to_say(self, spoken: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
+    def _messages_needed(self, spoken: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
         """Yield (messages that all conversations still need, messages that the longest one needs)
         for three cases: few, likely, many. Each message is assumed equally likely to be the
         last."""

@@ -55,7 +55,7 @@ def why_not_found(passage: str) -> str:
     return "one word is no quote" if is_one_word(passage) else "not found in the transcript"
 
 
-def stands_in(message: str, passage: str) -> bool:
+def contains(message: str, passage: str) -> bool:
     return _find_spans(_plain_message(message), passage) is not None
 
 

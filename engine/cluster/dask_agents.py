@@ -127,7 +127,7 @@ class DaskSource:
                     yield agent
             except (OSError, CrosswindError, TimeoutError) as error:
                 self._why = _error_text(error)
-            await self._let_go()
+            await self._release()
             await asyncio.sleep(AGAIN_S)
 
     async def _workers(self, client: Client) -> AsyncIterator[AgentHandle]:
@@ -156,7 +156,7 @@ class DaskSource:
         held = {agent.address for agent in self._held}
         return [address for address in mine if address not in held]
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         client, self._client = self._client, None
         self._held.clear()
         if client is not None:
@@ -166,7 +166,7 @@ class DaskSource:
                     await closing
 
     async def close(self) -> None:
-        await self._let_go()
+        await self._release()
         if self.processes is not None:
             await asyncio.to_thread(self.processes.close)
         if self.scheduler is not None:

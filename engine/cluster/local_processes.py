@@ -44,12 +44,12 @@ class LocalProcesses:
     def revive(self) -> None:
         """Start them again if the holding process has died, and the workers with it."""
         if self._holder.poll() is not None:
-            self._let_go()
+            self._close_worker()
             self._holder = self._started()
             self._announce()
 
     def close(self) -> None:
-        self._let_go()
+        self._close_worker()
 
     def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", "engine.cluster.local_workers", str(self.number)]
@@ -68,7 +68,7 @@ class LocalProcesses:
                 self._holder.stdin.write(json.dumps(asdict(self._joining)).encode() + b"\n")
                 self._holder.stdin.flush()
 
-    def _let_go(self) -> None:
+    def _close_worker(self) -> None:
         """Close its standard input, which ends it; kill it after `_CLOSE_S` seconds."""
         if self._holder.stdin is not None:
             with suppress(BrokenPipeError):

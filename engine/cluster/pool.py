@@ -290,7 +290,7 @@ class AgentPool:
         agents, self._agents = self._agents, []
         for agent in agents:
             agent.mark_lost()
-        await asyncio.gather(*(self._let_go(agent.handle) for agent in agents))
+        await asyncio.gather(*(self._close_agent(agent.handle) for agent in agents))
         await self._source.close()
 
     def status(self) -> tuple[AgentStatus, ...]:
@@ -413,7 +413,7 @@ class AgentPool:
         try:
             hello = await self._hello_of(handle)
         except AgentLostError:
-            await self._let_go(handle)
+            await self._close_agent(handle)
             return
         except CrosswindError as error:
             # its handle stays open, so that the source does not offer it again
@@ -437,7 +437,7 @@ class AgentPool:
             for task in at_work:
                 task.cancel()
         self._drop_agent(agent)
-        await self._let_go(handle)
+        await self._close_agent(handle)
 
     def _await_others(self) -> None:
         """For `AgentTimes.grace`, calls that no present agent can make wait for another one."""
@@ -502,7 +502,7 @@ class AgentPool:
             words = f"no answer for {self._times.silent:g} s"
             raise AgentLostError(words) from None
 
-    async def _let_go(self, handle: AgentHandle) -> None:
+    async def _close_agent(self, handle: AgentHandle) -> None:
         with suppress(AgentLostError):
             await self._answered(handle.close())
 

@@ -118,7 +118,7 @@ class PreflightCache:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def kept_in(environ: Mapping[str, str]) -> PreflightCache:
+def cache_in(environ: Mapping[str, str]) -> PreflightCache:
     """The cache in the user's cache folder."""
     cache_home = Path(environ.get("XDG_CACHE_HOME", ""))
     try:
@@ -165,7 +165,7 @@ def look_first(
     if not models and not calls:
         return ()
     problems, warnings = asyncio.run(
-        _looked_at(models, list(calls), config.path, environment, kept_in(environ))
+        _looked_at(models, list(calls), config.path, environment, cache_in(environ))
     )
     if problems:
         raise InputError(problems)

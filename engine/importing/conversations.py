@@ -91,7 +91,7 @@ class PendingScores:
         """Return the scores of a conversation, and forget them."""
         return self._waiting.pop(key, ())
 
-    def left(self) -> Iterator[tuple[ScoreKey, Sequence[PendingScore]]]:
+    def unmatched(self) -> Iterator[tuple[ScoreKey, Sequence[PendingScore]]]:
         """Yield the scores whose conversation did not come."""
         yield from self._waiting.items()
 
@@ -161,9 +161,9 @@ class Conversations:
         except UnfitError as error:
             location.drop(error)
 
-    def apart(self, histories: RowHistories) -> Iterator[BulkRow]:
+    def unfinished(self, histories: RowHistories) -> Iterator[BulkRow]:
         """Yield what is new in conversations that our own files list beside the finished ones."""
-        for location, row in histories.apart():
+        for location, row in histories.of_unfinished():
             try:
                 key, theirs = self.key(fields.as_object(row), histories.target, 0)
                 metric_id = self.scenario_import.metric_of(row, key.scenario_id)
@@ -418,7 +418,9 @@ class Conversations:
         """Return the calls of a row of work for which the store has none."""
         known = self.context.known
         calls = history.calls or ()
-        return self.work.made(call for call in calls if not known.has_call(call.stage, call.unit))
+        return self.work.listed_calls(
+            call for call in calls if not known.has_call(call.stage, call.unit)
+        )
 
     def _states(
         self, key: ConversationKey, takes: list[FileTake], history: RowHistory
@@ -428,7 +430,7 @@ class Conversations:
             for row in history.work or ():
                 # a file of verdicts may be damaged: then nothing is judged, and a run does it again
                 if judged or (row.stage, row.state) != (Stage.EVALUATE, State.DONE):
-                    yield from self.work.told(row)
+                    yield from self.work.unknown_states(row)
             return
         finished = [take for take in takes if take.finished]
         if not finished:
@@ -445,7 +447,7 @@ class Conversations:
 
     def judged_alone(self) -> Iterator[BulkRow]:
         """Yield verdicts on conversations that the store has and the files have not."""
-        for (scenario, theirs, sample), scores in self.scores.left():
+        for (scenario, theirs, sample), scores in self.scores.unmatched():
             ours = self.context.names.ours(theirs)
             key = None if ours is None else ConversationKey(scenario, ours, sample)
             finished = [] if key is None else self._finished_takes(key)

@@ -104,13 +104,13 @@ class RowHistories:
         """Return the history of a row of work and forget it; what is left has no other row."""
         return RowHistory(self.context.name, self.target, unit, self._units.pop(unit, {}))
 
-    def apart(self) -> Iterator[tuple[RowLocation, ForeignObject]]:
+    def of_unfinished(self) -> Iterator[tuple[RowLocation, ForeignObject]]:
         """Yield conversations that are not in `conversations.json`."""
         for unit, row in list(self._units.items()):
             if objects_in(row.get("apart")):
                 yield self._locations[unit], row
 
-    def left(self) -> Iterator[RowHistory]:
+    def unused(self) -> Iterator[RowHistory]:
         """Yield the histories that were not taken."""
         for unit in list(self._units):
             yield self.take(unit)

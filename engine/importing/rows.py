@@ -208,7 +208,7 @@ class BenchmarkRows:
         # sums of usage last, when it is known which calls were listed
         self._history.read(source.folder / HISTORY)
         yield from self._metrics_and_reviews()
-        yield from self._work.left(self._history)
+        yield from self._work.remaining(self._history)
         yield from self._scenario_import.file(source.folder / "scenarios.json")
         yield from self._scenario_import.bases()
         yield from self._scenario_import.removed()
@@ -253,8 +253,8 @@ class BenchmarkRows:
         for row in rows:
             location = RowLocation(file, row.index, row.line)
             yield from self._conversations.rows(location, row.value, folder.name, 0, histories)
-        yield from self._conversations.apart(histories)
-        yield from self._work.left(histories)
+        yield from self._conversations.unfinished(histories)
+        yield from self._work.remaining(histories)
         if target is not None:
             yield from self._work.costs(folder / "cost.json", target)
 

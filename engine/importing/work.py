@@ -128,7 +128,7 @@ class WorkImport:
         self, stage: Stage, unit: str, target: str | None = None, *, failed: str | None = None
     ) -> Iterator[StateRow]:
         """Yield the state done, or failed with a reason, unless one is known already."""
-        yield from self.told(
+        yield from self.unknown_states(
             StateRow(
                 benchmark=self.context.name,
                 stage=stage,
@@ -152,7 +152,7 @@ class WorkImport:
                 state=State.DONE,
             )
 
-    def told(self, row: StateRow) -> Iterator[StateRow]:
+    def unknown_states(self, row: StateRow) -> Iterator[StateRow]:
         """Yield a state unless one is known already. Only those without a target are remembered:
         there may be very many conversations, and each comes once."""
         if self.context.known.announced(row.stage, row.unit):
@@ -163,7 +163,7 @@ class WorkImport:
             self._announced.add((row.stage, row.unit))
         yield row
 
-    def made(self, calls: Iterable[AttemptRow]) -> list[AttemptRow]:
+    def listed_calls(self, calls: Iterable[AttemptRow]) -> list[AttemptRow]:
         """Add calls that are listed one by one, so that no sum includes them again."""
         made = list(calls)
         for call in made:
@@ -183,17 +183,17 @@ class WorkImport:
         nothing = Usage(1, 0, 0, 0, 0.0)
         return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, caller(scripted=True), nothing)
 
-    def left(self, histories: RowHistories) -> Iterator[AttemptRow | StateRow]:
+    def remaining(self, histories: RowHistories) -> Iterator[AttemptRow | StateRow]:
         """Yield the calls and states of rows of work that no other file has."""
         known = self.context.known
-        for history in histories.left():
+        for history in histories.unused():
             calls = history.calls or []
-            yield from self.made(
+            yield from self.listed_calls(
                 call for call in calls if not known.has_call(call.stage, call.unit)
             )
             if "takes" not in history.row:
                 for state in history.work or ():
-                    yield from self.told(state)
+                    yield from self.unknown_states(state)
 
     def costs(self, path: Path, target: str | None) -> Iterator[AttemptRow]:
         """Yield the part of each sum in a `cost.json` that listed calls do not cover."""

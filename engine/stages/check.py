@@ -18,7 +18,7 @@ from engine.checks import CheckAnswer, CheckKind
 from engine.identity import digest
 from engine.prompts import prompt_digest, render, without_marks
 from engine.providers.model import Message, MessageRole, Model
-from engine.quotes import stands_in
+from engine.quotes import contains
 from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 Axes = Mapping[str, Sequence[str]]
@@ -115,7 +115,7 @@ async def guess_groups(
             turn=None,
             said=guess.value,
             holds=guess.value == truth.get(guess.axis),
-            quote=guess.quote if any(stands_in(text, guess.quote) for text in texts) else "",
+            quote=guess.quote if any(contains(text, guess.quote) for text in texts) else "",
         )
         for guess in answer.guesses
     )
@@ -152,7 +152,7 @@ async def check_landmarks(
         str(landmark.message)
         for landmark in answer.landmarks
         if landmark.carried_out
-        and not stands_in(with_landmark[landmark.message].text, landmark.quote)
+        and not contains(with_landmark[landmark.message].text, landmark.quote)
     ]
     if unfound:
         messages += [
@@ -185,5 +185,5 @@ def _landmark_answer(message: UserMessage, mark: LandmarkMark) -> CheckAnswer:
         turn=message.turn,
         said=mark.reason,
         holds=mark.carried_out,
-        quote=mark.quote if stands_in(message.text, mark.quote) else "",
+        quote=mark.quote if contains(message.text, mark.quote) else "",
     )

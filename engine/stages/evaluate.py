@@ -17,7 +17,7 @@ from engine.identity import digest
 from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, MessageRole, Model
-from engine.quotes import stands_in
+from engine.quotes import contains
 from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 NO_QUOTE: Final = "said present, but quoted nothing that the target said"
@@ -109,7 +109,7 @@ def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tup
     replies = [utterance.text for utterance in transcript if utterance.speaker is Speaker.TARGET]
 
     def turn_of(passage: str) -> int | None:
-        turns = (turn for turn, reply in enumerate(replies, 1) if stands_in(reply, passage))
+        turns = (turn for turn, reply in enumerate(replies, 1) if contains(reply, passage))
         return next(turns, None)
 
     return tuple(FoundQuote(passage, turn_of(passage)) for passage in evidence if passage.strip())

@@ -13,7 +13,7 @@ from engine.display import one_line
 from engine.lint import LONGEST, LintFinding, LintRule
 from engine.prompts import without_marks
 from engine.providers.model import Model
-from engine.quotes import stands_in
+from engine.quotes import contains
 from engine.stages.answers import Answer, ask, fence_of, messages_of
 
 OF_METRICS: Final = (
@@ -95,7 +95,7 @@ async def _read(
     shown = [
         finding
         for finding in answer.findings
-        if any(stands_in(text, finding.quote) for text in texts)
+        if any(contains(text, finding.quote) for text in texts)
     ]
     return [
         LintFinding(

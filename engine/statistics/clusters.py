@@ -197,17 +197,17 @@ def _spread(clusters: Stratum) -> float:
 
 
 def collapsed(strata: Sequence[Stratum]) -> list[Stratum]:
-    """Strata of at least two clusters each, by `put_together`, unless there is only one cluster in
+    """Strata of at least two clusters each, by `merged_strata`, unless there is only one cluster in
     all; clusters without rows are left out."""
     return list(
-        put_together([[cluster for cluster in clusters if cluster.size] for clusters in strata])
+        merged_strata([[cluster for cluster in clusters if cluster.size] for clusters in strata])
     )
 
 
 _Thing = TypeVar("_Thing")
 
 
-def put_together(strata: Sequence[Sequence[_Thing]]) -> list[Sequence[_Thing]]:
+def merged_strata(strata: Sequence[Sequence[_Thing]]) -> list[Sequence[_Thing]]:
     """Strata with a single cluster are merged; if there is only one, it joins the smallest other
     stratum."""
     ready = [list(clusters) for clusters in strata if len(clusters) > 1]

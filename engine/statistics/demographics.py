@@ -10,7 +10,7 @@ from itertools import combinations
 from math import prod
 from typing import Final
 
-from engine.statistics.clusters import Cluster, Stratum, put_together
+from engine.statistics.clusters import Cluster, Stratum, merged_strata
 from engine.statistics.paired import (
     Difference,
     drawn_error,
@@ -101,7 +101,7 @@ class DemographicFit:
         contrast = self.contrast(axis, left, right)
         if contrast is None:
             return None
-        ready = list(put_together([list(bases.values()) for bases in contrast.strata.values()]))
+        ready = list(merged_strata([list(bases.values()) for bases in contrast.strata.values()]))
         clusters = sum(map(len, ready))
         pairs = sum(cluster.size for stratum in ready for cluster in stratum)
         spread = drawn_error(ready, contrast.estimate, pairs)

@@ -9,7 +9,7 @@ from math import sqrt
 from random import Random
 from typing import Final, Generic, TypeVar
 
-from engine.statistics.clusters import put_together
+from engine.statistics.clusters import merged_strata
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FAR_OUT
 
@@ -122,7 +122,7 @@ class Plan:
     def freedom(self) -> int:
         """Degrees of freedom of a difference between two targets, as `stratified_error` has them:
         metrics of a single base scenario have no variance of their own and are merged."""
-        return sum(len(scenarios) - 1 for scenarios in put_together([*map(range, self.bases)]))
+        return sum(len(scenarios) - 1 for scenarios in merged_strata([*map(range, self.bases)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import combinations
 from math import atanh, sqrt, tanh
 from typing import Final
 
-from engine.statistics.clusters import Cluster, percentile_interval, put_together, resampled_sums
+from engine.statistics.clusters import Cluster, merged_strata, percentile_interval, resampled_sums
 from engine.statistics.distributions import Z95, Interval
 
 Panel = Mapping[str, Mapping[str, Mapping[str, Cluster]]]
@@ -265,6 +265,6 @@ def _resampled(
             strata.setdefault(metric, []).append(counts)
     affordable = max(_FEWEST, _DRAWS // max(1, sum(map(len, strata.values()))))
     for sums in resampled_sums(
-        put_together(list(strata.values())), resamples=min(resamples, affordable), seed=seed
+        merged_strata(list(strata.values())), resamples=min(resamples, affordable), seed=seed
     ):
         yield list(zip(sums[::2], sums[1::2], strict=True))

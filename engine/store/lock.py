@@ -371,7 +371,7 @@ class Leaseholder:
         self._beaten = time.monotonic()
         _OPEN_HERE.add(self._engine)
 
-    def keep(self, connection: sqlite3.Connection, *, every_s: float) -> None:
+    def require_held(self, connection: sqlite3.Connection, *, every_s: float) -> None:
         """Check, within a transaction that writes, that this engine still holds the lease.
 
         Adds a heartbeat if the last one is older than `every_s` seconds. Raises `StoreError` if the

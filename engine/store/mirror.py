@@ -356,7 +356,7 @@ class _MirroredFolder:
             is_ours = on_disk is None or on_disk in {new.digest, *self._own_digests(relative)}
             if not is_ours and self._edits is not EditPolicy.OVERWRITE:
                 self._current[relative] = on_disk
-                self._leave(relative, str(on_disk), new, beside)
+                self._leave_edited(relative, str(on_disk), new, beside)
                 return
             self._digests[relative] = self._current[relative] = new.digest
             if on_disk == new.digest:
@@ -369,9 +369,9 @@ class _MirroredFolder:
         finally:
             new.discard()
 
-    def _leave(self, relative: str, on_disk: str, new: NewFile, beside: Path) -> None:
+    def _leave_edited(self, relative: str, on_disk: str, new: NewFile, beside: Path) -> None:
         """Leave an edited file, and report it unless a person has decided to keep it."""
-        if on_disk == self._reader.kept(relative):
+        if on_disk == self._reader.kept_digest(relative):
             beside.unlink(missing_ok=True)
         elif self._edits is EditPolicy.KEEP:
             self._accepted[relative] = on_disk

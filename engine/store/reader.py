@@ -184,7 +184,7 @@ class Reader:
         """Return the last import from a source; None if the store has lost rows since then."""
         return kept_import(self.connection, benchmark, source)
 
-    def kept(self, path: str) -> str | None:
+    def kept_digest(self, path: str) -> str | None:
         """Return the digest of an edited file that a person decided to keep; None otherwise."""
         row = self.connection.first("SELECT digest FROM kept WHERE path = ?", (path,))
         return None if row is None else str(row["digest"])

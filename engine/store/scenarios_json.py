@@ -155,7 +155,7 @@ class _Stored:
 
 def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, HistoryRow]) -> Iterator[str]:
     bases = []
-    for scenario, base in _told(path):
+    for scenario, base in _scenarios_of_file(path):
         if not stored.holds(scenario):
             yield scenario.id
         # a base without any row is noticed by its variants, see `Reader.lost_bases`
@@ -201,7 +201,7 @@ def rows_of(reader: Reader, benchmark: str, file: MirroredFile) -> str:
     return blake2b(f"{file.digest} {file.seq} {rows}".encode(), digest_size=16).hexdigest()
 
 
-def _told(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
+def _scenarios_of_file(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
     """Yield each scenario of our own file, and with the first variant of a base that base."""
     rows = read_json(path)
     for index, row in enumerate(rows if isinstance(rows, list) else []):

@@ -334,7 +334,7 @@ class Writer:
             # SQLITE_BUSY without waiting
             self._connection.execute("BEGIN IMMEDIATE")
             # within the transaction, so that an engine that lost the store adds no rows to it
-            self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
+            self._lease.require_held(self._connection, every_s=BUSY_BEAT_S)
             outcomes = [(request, self._attempt(request)) for request in group]
             reached(KillPoint.COMMITTING)
             self._connection.execute("COMMIT")
@@ -357,14 +357,14 @@ class Writer:
         engine has lost the store."""
         # any other error shows with the next row that is written
         with contextlib.suppress(sqlite3.Error), transaction(self._connection):
-            self._lease.keep(self._connection, every_s=0)
+            self._lease.require_held(self._connection, every_s=0)
 
     def _sum(self) -> None:
         """Store the sums of all rows. Raises `StoreError` if this engine has lost the store."""
         self._summed = self._seq
         # without new sums a watcher adds up more rows
         with contextlib.suppress(sqlite3.Error), transaction(self._connection):
-            self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
+            self._lease.require_held(self._connection, every_s=BUSY_BEAT_S)
             # a row that cannot be read stops whoever needs it, not the writing of others
             with contextlib.suppress(StoreError):
                 keep_sums(self._connection, self._path)

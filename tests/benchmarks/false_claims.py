@@ -19,7 +19,7 @@ from engine.analysis.contrasts import compared, contrasts
 from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import demographics, paired
-from engine.statistics.clusters import put_together
+from engine.statistics.clusters import merged_strata
 from engine.statistics.demographics import DemographicFit, VariantScore
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FamilyPart, levels
@@ -117,7 +117,7 @@ class _Layout:
         """The places of base scenarios that say something, by metric."""
         known = np.flatnonzero(sizes > demographics._NOTHING)
         by_metric = [known[self._metric[known] == metric] for metric in np.unique(self._metric)]
-        return [np.array(one) for one in put_together([list(one) for one in by_metric])]
+        return [np.array(one) for one in merged_strata([list(one) for one in by_metric])]
 
 
 def _drawn(

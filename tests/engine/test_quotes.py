@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.quotes import find_passage, is_one_word, stands_in
+from engine.quotes import contains, find_passage, is_one_word
 
 REPLY = (
     'You’re **absolutely** right —\n\n there is “no doubt” about it.\n- if x < 3, say "stop"\n'
@@ -33,7 +33,7 @@ REPLY = (
     ],
 )
 def test_a_passage_is_found_though_it_was_copied_with_small_changes(passage: str) -> None:
-    assert stands_in(REPLY, passage)
+    assert contains(REPLY, passage)
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,24 @@ def test_a_passage_is_found_though_it_was_copied_with_small_changes(passage: str
     ],
 )
 def test_what_does_not_stand_there_or_is_one_word_is_not_found(passage: str) -> None:
-    assert not stands_in(REPLY, passage)
+    assert not contains(REPLY, passage)
 
 
 @pytest.mark.parametrize(
     ("message", "passage"), [("No.", "No"), ("No", "“no.”"), ("**Stop!**", "Stop"), ("好", "好")]
 )
 def test_a_whole_message_is_a_passage_however_short(message: str, passage: str) -> None:
-    assert stands_in(message, passage)
+    assert contains(message, passage)
 
 
 def test_both_halves_of_an_escaped_character_are_one() -> None:
-    assert stands_in("well done \U0001f600 you", r"well done \ud83d\ude00 you")
+    assert contains("well done \U0001f600 you", r"well done \ud83d\ude00 you")
 
 
 def test_scripts_without_blanks_are_not_held_to_the_edges_of_words() -> None:
-    assert stands_in("我觉得你是对的，但是要小心。", "你是对的")
-    assert stands_in("我觉得你是对的，但是要小心。", "你是对的。")
-    assert not stands_in("我觉得你是对的，但是要小心。", "你是")
+    assert contains("我觉得你是对的，但是要小心。", "你是对的")
+    assert contains("我觉得你是对的，但是要小心。", "你是对的。")
+    assert not contains("我觉得你是对的，但是要小心。", "你是")
     assert is_one_word("你是")
 
 

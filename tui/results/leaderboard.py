@@ -201,7 +201,7 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
     return rows, [one_line(target.target) for target in analysis.targets], cells
 
 
-def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
+def cell_words(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
     """The left and right end of the line that describes a cell of the heat map in full."""
     behind = behind_spot(analysis, spot)
     if behind is None:

@@ -427,8 +427,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_sheets(self, *, wide: bool) -> None:
         beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]
-        about = self._told()
-        self._fill(about if wide else [*beside, *about])
+        blocks = self._dialogue_blocks()
+        self._fill(blocks if wide else [*beside, *blocks])
         self._side.show([*beside, *self._others] if wide else [])
 
     def _fill(self, blocks: list[Block]) -> None:
@@ -467,7 +467,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         heard = self._replay or self.watched.link
         return take is not None and take.stop_reason is None and heard is not None
 
-    def _told(self) -> list[Block]:
+    def _dialogue_blocks(self) -> list[Block]:
         blocks: list[Block] = []
         if self._dialogue is not None:
             marks = merged_marks(evidence(self._dialogue.messages, self._verdicts), self._found)

@@ -24,7 +24,7 @@ from engine.store.browsing import Browser
 from tui.bindings import key
 from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
-from tui.results.leaderboard import behind_spot, heat, says_rows, standing_rows, told
+from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
 from tui.results.one_metric import MOST_FAILURES, metric_facts
 from tui.results.one_target import target_rows
 from tui.results.onset import onset_rows
@@ -88,7 +88,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._strip = SectionStrip(id="sections")
         self._sheet = Sheet(id="section")
         self._heat = HeatMap(id="heat")
-        self._told = OneLine(id="told")
+        self._cell_line = OneLine(id="told")
         self._facts = Lines(id="facts", high=True)
         self._facts.can_focus = False
         self._facts_height = 0
@@ -128,7 +128,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 yield self._strip
                 yield self._sheet
                 yield self._heat
-                yield self._told
+                yield self._cell_line
                 yield self._facts
         yield KeyLine()
 
@@ -256,7 +256,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def on_cursor_view_moved(self, message: CursorView.Moved) -> None:
         if message.view is self._heat:
-            self._draw_told()
+            self._draw_cell_line()
         elif message.view is self._standing and self._section in {TARGET, COURSE, PEOPLE}:
             self._show_section(from_top=True)
 
@@ -385,11 +385,11 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._section = sections[0]
         self._strip.show(sections, self._section)
         is_heat = self._section == METRICS and self._report is not None
-        self._heat.display = self._told.display = self._facts.display = is_heat
+        self._heat.display = self._cell_line.display = self._facts.display = is_heat
         self._sheet.display = not is_heat
         if is_heat and self._report is not None:
             self._heat.show(*heat(self._report.analysis))
-        self._draw_told()
+        self._draw_cell_line()
         self._sheet.show(self._section_rows, from_top=from_top)
         if self._section == COURSE and not self._plots:
             self._plots = True
@@ -399,9 +399,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         await asyncio.to_thread(plot.load)
         self._show_section()
 
-    def _draw_told(self) -> None:
+    def _draw_cell_line(self) -> None:
         if self._report is not None:
-            self._told.show(*told(self._report.analysis, self._heat.cursor))
+            self._cell_line.show(*cell_words(self._report.analysis, self._heat.cursor))
         if self._heat.display:
             self._draw_facts()
 
@@ -453,7 +453,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             own = all_ = []  # what reads the store for the figures says what is wrong with it
         if scope == self._failures_asked:
             self._failures[scope] = list(dict.fromkeys([*own, *all_]))
-            self._draw_told()
+            self._draw_cell_line()
 
     def _forget_failures(self) -> None:
         self._failures.clear()

@@ -184,7 +184,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._ask_again()
             last = max(self.watched.reader.last_seq(), 1)
             extending = asyncio.create_task(asyncio.to_thread(search.extend))
-            extending.add_done_callback(_let_go)
+            extending.add_done_callback(_retrieve_exception)
             while not extending.done():
                 await asyncio.wait([extending], timeout=1.0)
                 if not extending.done():
@@ -298,7 +298,7 @@ def _put_away(search: Search) -> None:
         search.close()
 
 
-def _let_go(extending: asyncio.Task[int]) -> None:
+def _retrieve_exception(extending: asyncio.Task[int]) -> None:
     """Retrieve an abandoned task's exception, as the screen that would check it is gone."""
     if not extending.cancelled():
         extending.exception()

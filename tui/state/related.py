@@ -26,9 +26,10 @@ def comparison_partners(
         related.passed for related in kin if (related.key, related.number) == (key, take)
     } or {None}
     own = [related for related in kin if related.key == key and related.number != take]
-    others = [take for take in _one_each(kin) if take.key != key]
+    others = [take for take in _newest_takes(kin) if take.key != key]
     near = sorted(
-        others, key=lambda each: (_distance(each.key, key), _likeness(each, passed=passed))
+        others,
+        key=lambda related: (_distance(related.key, key), _outcome_order(related, passed=passed)),
     )
     return [*reversed(own), *near]
 
@@ -66,10 +67,10 @@ def outcome_piece(take: RelatedTake | None) -> Piece:
 
 def counting_takes(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
     """The take of each conversation that counts; if none does, the newest."""
-    return {take.key: take for take in _one_each(kin)}
+    return {take.key: take for take in _newest_takes(kin)}
 
 
-def _one_each(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
+def _newest_takes(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
     newest: dict[ConversationKey, RelatedTake] = {}
     for take in kin:
         before = newest.get(take.key)
@@ -88,7 +89,7 @@ def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool,
     )
 
 
-def _likeness(related: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
+def _outcome_order(related: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
     """A sort key: outcomes that differ from this one come first."""
     if related.passed is not None and passed is not None:
         contrast = 0 if related.passed != passed else 1

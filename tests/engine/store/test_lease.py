@@ -203,7 +203,7 @@ def test_the_heartbeat_is_written_no_more_often_than_it_is_due(tmp_path: Path) -
         lease.take(connection, check=lambda: pytest.fail("there is nothing to check"))
         found = []
         for every_s in (60, 0, 60):
-            lease.keep(connection, every_s=every_s)
+            lease.require_held(connection, every_s=every_s)
             found.append(lease_of(connection))
         lease.give_back(connection)
         assert lease_of(connection) is None
