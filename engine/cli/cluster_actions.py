@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.cli.console import out, out_json, table, tell
-from engine.cluster.certificates import check_certificate, write_certificate
+from engine.cluster.certificates import check_certificate, read_kept, write_certificate
 from engine.cluster.folder import (
     ClusterError,
     checked_address,
@@ -20,7 +20,6 @@ from engine.cluster.folder import (
     make_folder,
     write_address,
 )
-from engine.cluster.key_files import read_kept
 from engine.cluster.scheduler import ListenAddress, serve_scheduler
 from engine.cluster.worker import WorkerSettings, default_name, serve_worker
 from engine.cluster.worker_status import WorkerStatus, workers_of

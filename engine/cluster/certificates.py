@@ -1,8 +1,10 @@
-"""A cluster's single key and certificate: whoever has the key may run code on the workers."""
+"""A cluster's single key and certificate: whoever has the key may run code on the workers. Files
+with keys that other users can read or write are refused."""
 
 from __future__ import annotations
 
 import os
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -14,12 +16,14 @@ from cryptography.x509.oid import NameOID
 from distributed import Security
 
 from engine.cluster.folder import ClusterError
-from engine.cluster.key_files import read_kept
 from engine.errors import Problem
+from engine.files import open_regular
 
 LASTS: Final = timedelta(days=365)
 _SKEW: Final = timedelta(hours=1)
 """Tolerance for clocks that differ between machines."""
+# a key has a few kilobytes; another file, named by mistake, may be of any size
+_MOST_BYTES: Final = 1 << 20
 _ANEW: Final = "make another folder with `crosswind cluster init`, and start scheduler and workers"
 
 
@@ -139,3 +143,33 @@ def security_from(path: Path) -> Security:
         tls_worker_cert=pem,
         tls_worker_key=pem,
     )
+
+
+def read_kept(path: Path, what: str, *, hint: str | None = None) -> bytes:
+    """Read the file. `what` names the expected content, `hint` says what to do if it is missing.
+    Raises `ClusterError`."""
+    try:
+        with open_regular(path) as file:
+            _check_kept(os.fstat(file.fileno()), path)
+            return file.read(_MOST_BYTES)
+    except FileNotFoundError as error:
+        raise ClusterError(
+            Problem(f"there is no such file, expected {what}", path=path, hint=hint)
+        ) from error
+    except OSError as error:
+        raise ClusterError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+
+
+def _check_kept(status: os.stat_result, path: Path) -> None:
+    """Raise `ClusterError` for unsafe permissions, by PostgreSQL's rule: one's own key must be
+    private; a group may read root's, as with Secrets that Kubernetes mounts."""
+    mode = stat.S_IMODE(status.st_mode)
+    lent = 0o040 if status.st_uid == 0 != os.geteuid() else 0
+    if mode & 0o077 & ~lent:
+        raise ClusterError(
+            Problem(
+                f"others can read or write this key: its mode is {mode:04o}, expected 0600",
+                path=path,
+                hint=f"chmod 600 {path}; if anyone else may have read it, make another one",
+            )
+        )
