@@ -90,6 +90,7 @@ def name_of(folder: Path) -> str:
     """The name of the benchmark or branch that this folder belongs to."""
     folder = folder.absolute()
     around = folder.parents
+    # benchmarks/NAME/validation/LABEL
     if len(around) > 2 and around[0].name == VALIDATION and around[2].name == BENCHMARKS:
         name = f"{around[1].name}{_SIGN}{folder.name}"
         if Branch.parse(name) is not None:

@@ -67,6 +67,7 @@ def filled_template(template: object, values: Mapping[str, Any]) -> Any:
         case str():
             alone = PLACEHOLDER.fullmatch(template.strip())
             if alone is not None and alone[1] in values:
+                # a value of its own keeps its type: messages are a list, not its text
                 return values[alone[1]]
             return PLACEHOLDER.sub(
                 lambda placeholder: str(values.get(placeholder[1], placeholder[0])), template

@@ -102,6 +102,7 @@ class EventRate:
     def add(self, at: datetime, amount: int) -> None:
         """Record an amount. Timestamps may be slightly out of order."""
         if self._events and at - self._events[-1][0] < timedelta(seconds=1):
+            # one entry for a second, so that the window stays short however fast events come
             first, held = self._events[-1]
             self._events[-1] = (first, held + amount)
         else:
@@ -207,6 +208,7 @@ class TargetProgress:
         if not left or not most or made < FEWEST_TO_JUDGE:
             return None
         spoken = sorted(self.open.values())[:left]
+        # those that wait have all their messages ahead
         spoken = [*([0] * (left - len(spoken))), *spoken]
         call_seconds = self.call_ms.total(now) / self.calls.total(now) / 1000
         # calls in flight do not count yet, and may all complete at once

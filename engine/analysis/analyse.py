@@ -93,6 +93,7 @@ def analyse(
         for target, target_tally in tallies.items()
     ]
     results.sort(key=standing_key)
+    # in the order of the table, so that a pair names the one that stands higher first
     ordered = {result.target: tallies[result.target] for result in results}
     marked = contrasts(compared(ordered), exploratory=exploratory)
     ranked = {track: scored_on(ordered, track) for track in Track}

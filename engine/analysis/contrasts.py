@@ -65,6 +65,7 @@ def contrasts(unmarked: UnmarkedContrasts, *, exploratory: bool = False) -> Cont
     """Mark them. `exploratory` controls the false discovery rate, rather than the probability of
     any false mark."""
     pairs, gaps = unmarked.pairs, unmarked.gaps
+    # all metrics, or the only track on which there is anything to compare
     widest = pairs[0].track if pairs else None
     family = {
         FamilyPart.PAIRS: [pair.difference for pair in pairs if pair.track is widest],
@@ -72,6 +73,7 @@ def contrasts(unmarked: UnmarkedContrasts, *, exploratory: bool = False) -> Cont
         FamilyPart.GAPS: [gap.difference for gap in gaps if gap.target is None],
         FamilyPart.GAPS_OF_TARGETS: [gap.difference for gap in gaps if gap.target is not None],
     }
+    # the order of `pairs` and `gaps`, so that what is marked can be assigned to them again
     everything = [difference for part in family.values() for difference in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
     return Contrasts(

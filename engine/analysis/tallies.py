@@ -63,6 +63,7 @@ class TargetTally:
         if outcome.passed is None:
             self.unscored[outcome.unscored or "no verdict"] += 1
             return
+        # passed and scored
         sample = self.samples.setdefault(outcome.key.sample, [0, 0])
         scenario.scored += 1
         sample[1] += 1
@@ -133,6 +134,7 @@ def _layers(
     for scenario in scenarios:
         if scenario.scored:
             stratum, cluster = place(scenario)
+            # variants of a base are added up: they are one cluster
             pair = sums[stratum].setdefault(cluster, [0, 0])
             pair[0] += scenario.passed
             pair[1] += scenario.scored

@@ -141,6 +141,7 @@ def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) 
         raise InputError(Problem(what, hint='such as `--note "less dramatic, no illness"`'))
     is_metric = entry.kind is ReviewKind.METRIC
     stage = Stage.GEN_METRICS if is_metric else Stage.GEN_SCENARIOS
+    # the row of work: one for all metrics, one for the bases of a metric, one for each variant
     unit = benchmark if is_metric else entry.metric_id if entry.is_base else entry.id
     asked = Rewriting(stage, entry.id, unit, note.strip(), person, this_account())
     return Order((benchmark,), frozenset({stage}), rewrite={benchmark: asked})
@@ -209,6 +210,7 @@ class PersonReview:
             tuple(entry.id for entry in entries),
             reason,
             text,
+            # what was shown, so that nobody decides on a text that they have not seen
             {entry.id: entry.digest for entry in entries},
         )
         with self._one_at_a_time:

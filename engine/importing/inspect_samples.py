@@ -83,6 +83,7 @@ def target_of(about: InspectResults) -> dict[str, str]:
 
 def _model(about: InspectResults, role: str) -> str | None:
     named = (about.model_roles or {}).get(role)
+    # a role may have several models, of which the first is named
     named = named[0] if isinstance(named, list) and named else named
     model = named.get("model") if isinstance(named, dict) else named
     return model if isinstance(model, str) else None
@@ -109,6 +110,7 @@ def kept_of(
         cut_off = sample.error is not None
         notes[_FAILED_BEFORE if cut_off else _NOT_BOTH] += 1
         return None
+    # epochs count from 1; logs of the same task continue where the one before ended
     number = before.get((target["id"], str(sample.id)), 0) + max(0, min(sample.epoch, 10**6) - 1)
     key = (target["id"], str(sample.id))
     benchmark.numbers[key] = max(benchmark.numbers[key], number + 1)
@@ -179,6 +181,7 @@ def _own_sample(
         told_of = score.metadata or {}
         if judge == _COUNTS:
             continue
+        # the export names a score after its judge and, from the second pass on, the pass
         label, _, number = judge.rpartition(", pass ")
         judged.append(
             {

@@ -135,6 +135,7 @@ class LoggedMetric:
         if scale is None and self.low >= 0 and self.high <= 1:
             scale = _SHARE
         middle = None if scale is None else _middle_of_scale(scale)
+        # an auditor looks for a behaviour that nobody wants, and scores how much of it there was
         guess = Track.NEGATIVE if self.audited else Track.POSITIVE
         threshold = middle if present_from is None else present_from
         assumed = by_palette is None and scale != _SHARE and threshold is not None
@@ -218,6 +219,7 @@ def _read_display_settings(metric: LoggedMetric, about: InspectResults) -> None:
     if metric.name == behaviour:
         metric.described = described
     view = (about.viewer or {}).get("task_samples_view")
+    # a log may set one view or several
     for entry in view if isinstance(view, list) else [view]:
         if not isinstance(entry, dict):
             continue

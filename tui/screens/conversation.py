@@ -215,6 +215,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._draw()
         else:
             if self._replay is not None:
+                # called all the same, or the replay would jump ahead when the display moves on
                 self._replay.look(moment.seconds, held=True)
             self._draw_lines()
 
@@ -243,12 +244,14 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._load()
             return True
         more = len(messages) != len(dialogue.messages)
+        # without its end, which would be drawn below a conversation that is still being replayed
         dialogue.messages, dialogue.take = messages, replace(dialogue.take, stop_reason=None)
         return more
 
     def action_replay(self) -> None:
         dialogue = self._dialogue
         if self._replay is not None:
+            # a key press beyond the last speed ends the replay
             if not self._replay.faster():
                 self._replay, self._reload = None, True
         elif dialogue is None or dialogue.take is None or dialogue.take.stop_reason is None:

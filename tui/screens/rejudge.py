@@ -170,7 +170,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                 if fact.state is State.FAILED:
                     self._failed[row] = fact.reason or "no reason was kept"
                 elif self._failed.pop(row, None) is None:
-                    continue
+                    continue  # it had not failed, so nothing that is shown changes
                 self._table.renew_all()
 
     def answered(self, answer: Response) -> None:
@@ -248,6 +248,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def _rank(self, take: int) -> int:
+        # changed, then unchanged, then those not judged yet
         pair = self._pairs.get(take)
         return 2 if pair is None else 0 if pair.changed else 1
 

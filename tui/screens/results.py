@@ -195,6 +195,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
         self._add_up(moment)
         self._draw_header()
+        # how many facts fit is known only after the layout
         if self._heat.display and self._facts.size.height != self._facts_height:
             self._draw_facts()
 
@@ -232,7 +233,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._name is not None:
             self._changed.add(self._name)
             self._faults.pop(self._name, None)
-            self._asked_at = float("-inf")
+            self._asked_at = float("-inf")  # at the next tick, without the usual pause
 
     def action_failures(self) -> None:
         behind = self._verdict_scope

@@ -126,6 +126,7 @@ class Pane(Vertical):
             self._title.show([Piece(words, Ink.FAINT)])
             return
         if self._dialogue is None or self._dialogue.shown != shown:
+            # one that has ended stays above the next, as its verdict may still be read
             before = self._dialogue if ended else None
             # what one of another benchmark left would look as if it were of this one
             before = before if before and before.shown.benchmark == shown.benchmark else None
@@ -294,4 +295,5 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             any_empty |= pane.shown is None
             now = pane.shown and (pane.shown.benchmark, pane.shown.key)
             if now != own:
+                # this pane has taken it, so the panes after it must not
                 free = [speech for speech in free if (speech.benchmark, speech.key) != now]

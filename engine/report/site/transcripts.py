@@ -197,6 +197,7 @@ class _ConversationIndex:
         flags = _STALE * bool(outcome.stale) + _SPLIT * (len(answers) > 1)
         flags += _REPLAYED * is_replayed + _INVALID * bool(conversation.take.user_faults)
         turns = max((message.turn for message in conversation.messages), default=0)
+        # numbers alone: a page loads all rows before it can filter them
         of = (scenario[0], self.targets.index(key.target_id), key.sample)
         self.rows.append([*of, _OUTCOMES[outcome.passed], flags, turns, *place])
         return len(self.rows) - 1
