@@ -14,7 +14,7 @@ from engine.benchmark import Role
 from engine.errors import StopRequested
 from engine.pipeline.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
-from engine.providers.sender import HeldCalls
+from engine.providers.waits import HeldCalls
 
 USUAL: Final = 0.95
 """The quantile of a role's call costs that a new call is assumed to cost."""

@@ -44,8 +44,8 @@ from engine.providers.protocols.base import PromptCache, Tokens
 from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
-from engine.providers.sender import HeldCalls
 from engine.providers.served_model import A_FALLBACK_OF
+from engine.providers.waits import HeldCalls
 from engine.store.reader import Reader
 from engine.store.tables import AttemptRow, LearnedRow
 

@@ -19,8 +19,9 @@ from engine.providers.protocols.application import ApplicationDialect
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
-from engine.providers.sender import HeldCalls, OnNote, Sender, whole_seconds
+from engine.providers.sender import OnNote, Sender
 from engine.providers.served_model import ExpectedModel
+from engine.providers.waits import HeldCalls, whole_seconds
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
 _GIVE_AWAY = frozenset({"openrouter.ai"})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
@@ -41,6 +40,7 @@ from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.protocols.base import ChatRequest, Dialect, written_body
 from engine.providers.redaction import Redactor
 from engine.providers.retry import GiveUp, Retry, RetryState
+from engine.providers.waits import ModelWaits
 
 GUESSES_TO_KEEP: Final = 2
 MOST_LOST: Final = 10
@@ -50,62 +50,6 @@ LOOK_AGAIN_S: Final = 0.05
 
 OnNote = Callable[[str], None]
 """Called once with each thing about a model that a person should know."""
-
-
-class HeldCalls(NamedTuple):
-    """What calls to a model wait for."""
-
-    why: str
-    seconds: int | None
-    """Seconds until that is over; None if unknown."""
-    calls: int = 1
-
-    def __str__(self) -> str:
-        return self.why if self.seconds is None else f"{self.why}, again in {self.seconds} s"
-
-
-@dataclass(slots=True)
-class ModelWaits:
-    """What the calls to one model wait for, to be shown."""
-
-    _pending: dict[int, tuple[float, str]] = field(default_factory=dict)
-    _number: int = 0
-    outside: int = 0
-    """Calls that its limiter has not admitted yet."""
-
-    @property
-    def calls(self) -> int:
-        return self.outside + len(self._pending)
-
-    def begin(self, until: float, words: str) -> int:
-        """Note that a call waits until `until`, a monotonic time; return a number for `end`."""
-        self._number += 1
-        self._pending[self._number] = (until, words)
-        return self._number
-
-    def end(self, number: int) -> None:
-        del self._pending[number]
-
-    @contextmanager
-    def holding(self, words: str) -> Iterator[None]:
-        """Note that a call waits while the block runs, for an unknown time."""
-        number = self.begin(math.inf, words)
-        try:
-            yield
-        finally:
-            self.end(number)
-
-    def soonest(self, now: float) -> HeldCalls | None:
-        """Return the wait that ends first."""
-        if not self._pending:
-            return None
-        until, words = min(self._pending.values())
-        seconds = None if until == math.inf else whole_seconds(until - now)
-        return HeldCalls(words, seconds, len(self._pending))
-
-
-def whole_seconds(seconds: float) -> int:
-    return max(1, math.ceil(seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from engine.pipeline.remaining_calls import _Left as CallsLeft
 from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
 from engine.providers.accounts import StoppableWaits
 from engine.providers.model import Model
-from engine.providers.sender import HeldCalls
+from engine.providers.waits import HeldCalls
 from engine.store.database import open_store
 from tests.engine.small_workspace import Place
 from tests.models import Overheard
