@@ -25,7 +25,7 @@ from engine.providers.form_trial import FormFailures
 from engine.providers.http.transport import Address, Fault, HostPort, Transport
 from engine.providers.limiter import Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
-from engine.providers.retry import RetryPolicy
+from engine.providers.retry import RetryPolicy, StandingFailure
 
 if TYPE_CHECKING:
     from engine.providers.http.pool import ConnectionPool
@@ -212,16 +212,6 @@ class JsonFallback:
     helped: int = 0
     failed: int = 0
     """If more often than it helped, the model writes prose however it is asked."""
-
-
-@dataclass(slots=True)
-class StandingFailure:
-    """The failure with which every request to a model has ended so far."""
-
-    words: str = ""
-    times: int = 0
-    since: float = 0.0
-    """When it first occurred, by the monotonic clock."""
 
 
 @dataclass(slots=True)

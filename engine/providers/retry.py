@@ -1,4 +1,4 @@
-"""Decides how often and how long a call is tried: failures in, the next step out. Pure."""
+"""Decides whether, how often and how long a call is tried: failures in, the next step out. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.display import plural
-from engine.providers.attempts import Failure, FailureKind, describe
+from engine.providers.attempts import Cause, Failure, FailureKind, describe
 from engine.providers.http.transport import Fault
 
 # a resolver may fail for a moment; a misspelt name stays unknown
 _UNKNOWN_HOST_TRIES: Final = 3
 # each has taken a whole timeout, and what has never answered TLS most likely does not speak it
 _UNANSWERED_TLS_TRIES: Final = 3
+SERVER_ERROR: Final = 500
+"""The status of a server that fails on what it is asked; an outage has another."""
 _ADDRESS: Final = "base_url"
 _PROXY: Final = "HTTPS_PROXY and HTTP_PROXY, or else base_url"
 _CERTIFICATES: Final = "the certificates that this system trusts and base_url"
@@ -30,6 +32,8 @@ class RetryPolicy:
     after which each call sends only one."""
     in_vain_s: float = 60.0
     """Seconds for which that must have lasted, about as long as the tries of one call."""
+    lost_workers: int = 10
+    """Workers that one call may lose: the call itself may be what ends them."""
     stalls: int = 2
     """The most requests that may stall, as each has cost a long wait."""
     empties: int = 2
@@ -74,6 +78,38 @@ class GiveUp:
     """Whether no other call to this model can succeed either."""
     look_at: str = "apikey, model and base_url"
     """The parts of the model's configuration that may be wrong, if it parks."""
+
+
+@dataclass(slots=True)
+class StandingFailure:
+    """The failure with which every request to a model has ended so far."""
+
+    words: str = ""
+    times: int = 0
+    since: float = 0.0
+    """When it first occurred, by the monotonic clock."""
+
+    def add(self, failure: Failure) -> bool:
+        """Count a failure; return False if it is another one, or an outage, after which each call
+        tries in full."""
+        words = describe(failure)
+        if failure.status != SERVER_ERROR or (self.times and self.words != words):
+            return False
+        self.words, self.times = words, self.times + 1
+        return True
+
+    def is_hopeless(self, policy: RetryPolicy, now: float) -> bool:
+        """Whether it has lasted so long that a call is not worth more than one request."""
+        return self.times > policy.in_vain and now - self.since >= policy.in_vain_s
+
+
+def is_undelivered(failure: Failure, kind: FailureKind) -> bool:
+    """Whether a request certainly did not reach the application, so that even one that must not
+    arrive twice may be sent again: a rate limit turned it away, or there was no connection. A
+    proxy's word for that is not trusted, as it may have passed the request on."""
+    if kind is FailureKind.RATE_LIMITED:
+        return failure.cause is Cause.STATUS
+    return kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts, JsonFallback, StandingFailure
+from engine.providers.accounts import Account, Accounts, JsonFallback
 from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
 from engine.providers.attempts import (
     Cause,
@@ -39,12 +39,17 @@ from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.protocols.base import ChatRequest, Dialect, written_body
 from engine.providers.redaction import Redactor
-from engine.providers.retry import GiveUp, Retry, RetryState
+from engine.providers.retry import (
+    SERVER_ERROR,
+    GiveUp,
+    Retry,
+    RetryState,
+    StandingFailure,
+    is_undelivered,
+)
 from engine.providers.waits import ModelWaits
 
 GUESSES_TO_KEEP: Final = 2
-MOST_LOST: Final = 10
-"""Workers that one call may lose: the call itself may be what ends them."""
 LOOK_AGAIN_S: Final = 0.05
 """Seconds after which calls that wait for an open file check again."""
 
@@ -166,7 +171,7 @@ class _Call:
             if self._learn(failure, kind):
                 continue
             await self._prepare_retry(retries, failure, kind)
-            if failure.status == _BROKE:
+            if failure.status == SERVER_ERROR:
                 self._suspect_form(was_without=was_without)
 
     async def _wait_until_reachable(self) -> None:
@@ -264,9 +269,9 @@ class _Call:
         self.lost_workers += 1
         why = ""
         if self.sender.sends_once:
-            why = "not sent again: it may have been heard"
-        elif self.lost_workers >= MOST_LOST:
-            why = f"so were {MOST_LOST} workers that made this call: it may be what ends them"
+            why = "not sent again: it may have arrived"
+        elif self.lost_workers >= (most := self.sender.accounts.retry_policy.lost_workers):
+            why = f"so were {most} workers that made this call: it may be what ends them"
         if why:
             raise ModelError(f"{self.sender.label}: {failure.message} ({why})", retryable=True)
 
@@ -537,8 +542,8 @@ class _Call:
             case GiveUp():
                 self._park_refused_setting(failure)
                 raise ModelError(self._given_up(step), retryable=step.retryable)
-            case Retry() if self.sender.sends_once and not _is_undelivered(failure, kind):
-                words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
+            case Retry() if self.sender.sends_once and not is_undelivered(failure, kind):
+                words = f"{self.redact(describe(failure))} (not sent again: it may have arrived)"
                 raise ModelError(f"{self.sender.label}: {words}", retryable=True)
             case Retry() if kind is FailureKind.UNREACHABLE and reachability.waiting_reason(
                 host_port
@@ -550,20 +555,15 @@ class _Call:
                 await self._pause(step)
 
     def _always_fails_alike(self, failure: Failure) -> bool:
-        """Whether the server has failed in the same way on everything that this model was asked. An
-        outage has another status, or comes after an answer."""
+        """Whether the server has failed in the same way on everything that this model was asked."""
         account, model, now = self.account, self.ask.model, self.sender.accounts.clock.monotonic()
-        met = account.unanswered.setdefault(model, StandingFailure(since=now))
-        if met is None:
+        standing = account.unanswered.setdefault(model, StandingFailure(since=now))
+        if standing is None:
             return False
-        words = describe(failure)
-        # two different failures are an outage, which ends: from then on each call tries in full
-        if failure.status != _BROKE or (met.times and met.words != words):
+        if not standing.add(failure):
             account.unanswered[model] = None
             return False
-        retry_policy = self.sender.accounts.retry_policy
-        met.words, met.times = words, met.times + 1
-        return met.times > retry_policy.in_vain and now - met.since >= retry_policy.in_vain_s
+        return standing.is_hopeless(self.sender.accounts.retry_policy, now)
 
     def _park_refused_setting(self, failure: Failure) -> None:
         """Raises `ModelError` if the configuration holds what the server refuses: it is in every
@@ -611,7 +611,6 @@ class _Call:
 
 PARKED: Final = "(parked"
 """In the reason of every call that is not made, or not made again, as its model is parked."""
-_BROKE: Final = 500
 _CHOSEN: Final = ("temperature", "top_p", "reasoning_effort")
 """Parameters that are the same in each request if somebody configures them."""
 _NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
@@ -627,15 +626,6 @@ _ANSWERS = {
 def _with_request_id(failure: Failure, request_id: str | None) -> str:
     """Describe a failure, with the id by which the server's owners can find it."""
     return describe(failure) + (f"; request {request_id}" if request_id else "")
-
-
-def _is_undelivered(failure: Failure, kind: FailureKind) -> bool:
-    """Whether a request certainly did not reach the application: a rate limit turned it away, or
-    there was no connection. A proxy's word for that is not trusted, as it may have passed the
-    request on."""
-    if kind is FailureKind.RATE_LIMITED:
-        return failure.cause is Cause.STATUS
-    return kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY
 
 
 def _signal(result: CallResult) -> Signal:
