@@ -11,6 +11,7 @@ from typing import Final
 from engine.cli.console import tell
 from engine.cli.engine_handle import NOBODY, EngineHandle, RefusedError, accepted, handle_of
 from engine.link import Command, Request
+from engine.store.lock import Holder
 from engine.store.process import send
 
 POLL_SECONDS: Final = 0.1
@@ -40,7 +41,9 @@ def stop(arguments: argparse.Namespace) -> int:
     with closing(handle.link()) as link:
         answer = link.ask(Request(Command.STOP_NOW if arguments.now else Command.STOP))
         # read while the link is open: tells an engine that refused from one that did not answer
-        reached = link.is_connected
+        reached, is_silent = link.is_connected, link.is_silent
+    if reached and is_silent:
+        raise RefusedError(f"{answer.text}{_kill_advice(handle.holder())}")
     if answer.accepted or reached:
         tell(accepted(answer).text)
     else:
@@ -48,6 +51,13 @@ def stop(arguments: argparse.Namespace) -> int:
     while arguments.wait and handle.holder() is not None:
         time.sleep(POLL_SECONDS)
     return 0
+
+
+def _kill_advice(holder: Holder | None) -> str:
+    """How to end an engine that is reached and does nothing any more."""
+    if holder is None or holder.process is None:
+        return ""
+    return f"; `kill -9 {holder.pid}` ends it, and the next run goes on from what is stored"
 
 
 def _signal(handle: EngineHandle, why: str, *, now: bool) -> None:

@@ -139,13 +139,14 @@ def _as_json(status: Status) -> dict[str, Any]:
 def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] | None:
     if holder is None:
         return None
+    heard = board if board is not None and board.engine is not None else None
     return {
         "pid": holder.pid,
         "host": holder.host,
         "since": holder.since and holder.since.isoformat(),
         "state": board and board.state,
-        "speaking": board and board.spoken,
-        "waiting_messages": board and board.waiting_messages,
+        "speaking": heard and heard.spoken,
+        "waiting_messages": heard and heard.waiting_messages,
         "problem": board and board.problem,
         "waits": [asdict(wait) for wait in board.waits] if board else [],
         "limits": [asdict(limit) for limit in board.limits] if board else [],
@@ -297,9 +298,12 @@ def _engine_line(status: Status) -> str:
         if how == "unjudged" and (failed := count_of(status.failures)):
             last = UNJUDGED_FAILED.format(plural(failed, "row"))
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
-    doing = EngineState.RUNNING if board is None else board.state
-    speaking = f", {board.spoken_words}" if board else ""
-    return f"{doing}{speaking}: {holder}"
+    if board is not None and board.engine is not None:
+        return f"{board.state}, {board.spoken_words}: {holder}"
+    if board is not None and board.state is EngineState.STARTING:
+        return f"{board.state}: {holder}"
+    # only its lock says so
+    return f"at work, but it does not answer: {holder}"
 
 
 def _judged(status: Status) -> str | None:

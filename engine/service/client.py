@@ -97,6 +97,8 @@ class SocketLink:
         self._next_look = 0.0
         self._pause = self._timeouts.first_look
         self._closing = False
+        self.is_silent = False
+        """Whether the engine received a command and did not answer it in time."""
         self._waker: int | None
         # a pipe, not a condition: the thread waits for the socket and for callers at once, and only
         # file descriptors can be polled together
@@ -144,6 +146,7 @@ class SocketLink:
             if command in self._commands:
                 # the caller has given up, and a late command would be a surprise
                 self._commands.remove(command)
+            self.is_silent = command.sent
             return Response(accepted=False, text=self._silence(command))
 
     @property

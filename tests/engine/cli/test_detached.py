@@ -206,6 +206,30 @@ def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
         assert workspace_holder(shell.place.root) is None
 
 
+@pytest.mark.parametrize("now", [False, True], ids=["stop", "stop --now"])
+def test_of_an_engine_that_is_reached_and_does_not_answer_it_is_said_how_to_end_it(
+    shell: Shell, now: bool
+) -> None:
+    shell.place.long_talks()
+    assert shell("run", "--detach").code == 0
+    shell.until_it_talks()
+    pid = shell.pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        told = shell("status")
+        line = told.out.splitlines()[0]
+        assert line.startswith(f"at work, but it does not answer: process {pid} ")
+        engine = shell.status()["engine"]
+        assert (engine["pid"], engine["speaking"]) == (pid, None)
+        stopped = shell("stop", *(["--now"] if now else []))
+        assert stopped.code == 2
+        assert "the engine does not answer (waited 5 s)" in stopped.err
+        assert f"`kill -9 {pid}` ends it, and the next run goes on" in stopped.err
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    shell("stop", "--now", "--wait")
+
+
 def test_where_a_folder_is_taken_the_engine_says_where_it_is_reached(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
