@@ -261,7 +261,8 @@ class EngineControl:
             elif offer == end:
                 stop()
 
-        self._app.push_screen(ChoiceScreen(question, (go, end, later)), decided)
+        asked = question[:1].upper() + question[1:]
+        self._app.push_screen(ChoiceScreen(asked, (go, end, later)), decided)
 
     def cost(self, order: Order) -> PricedOrder | None:
         """The calls and the price of an order; None if it is free. Slow, so do not call it on the
