@@ -262,7 +262,8 @@ class VerdictsState:
                 partly = widths[column] - missing if column is Column.JUDGE else 0
                 widths[column] = max(partly, least)
         if self.groups:
-            widths[Column.WHO] = self._group_width(_left_of(width, widths), widths[Column.TURNS])
+            after = [widths.get(column, 0) for column in (Column.JUDGE, Column.TURNS)]
+            widths[Column.WHO] = self._group_width(_left_of(width, widths), after)
         return [
             Heading(
                 column,
@@ -293,15 +294,16 @@ class VerdictsState:
         }
         return {column: wide for column, wide in widths.items() if wide or column is Column.BECAUSE}
 
-    def _group_width(self, room: int, after: int) -> int:
+    def _group_width(self, room: int, after: Iterable[int]) -> int:
         """The cells of a demographic group where it and the justification have so much room. Where
-        that is too little for it, it takes that of the column `after` it."""
+        that is too little for it, it takes that of the columns `after` it, the last first."""
         longest = max(map(length_of_group, self.groups))
         if room - BECAUSE_WIDTH >= self._legible_group:
             room -= BECAUSE_WIDTH
-        elif room < self._legible_group:
-            room = max(room + after + 1, WHO_WIDTH)
-        return max(min(longest, room), len("who ▴"))
+        for wide in after:
+            if wide and room < self._legible_group:
+                room += wide + 1
+        return max(min(longest, max(room, WHO_WIDTH)), len("who ▴"))
 
     @property
     def _legible_group(self) -> int:
