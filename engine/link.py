@@ -35,6 +35,10 @@ class EngineState(StrEnum):
     LOST = "lost"
     """The engine ended without a word: it was killed, or its machine went down."""
 
+    @property
+    def is_over(self) -> bool:
+        return self in {EngineState.STOPPED, EngineState.LOST}
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

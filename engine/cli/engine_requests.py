@@ -17,7 +17,7 @@ from engine.cli.pipelines import writing
 from engine.cli.session import Session
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Command, EngineLink, EngineState, Request, WorkRow
+from engine.link import Command, EngineLink, Request, WorkRow
 from engine.pipeline.label_requests import LABELS_AT_ONCE, LabelRequest
 from engine.pipeline.label_storing import mirror_labels, store_labels
 from engine.pipeline.run import Pipeline, RunResult
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS: Final = 0.1
-GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 
 
 _ENGINE_GOES_ON: Final = "the engine goes on with it; `crosswind status` says how far it is"
@@ -63,7 +62,7 @@ def _follow(
     failed, asked = 0, None
     while at_work:
         board = link.board()  # read before the facts, so that the engine's last ones are not missed
-        is_gone = board.state in GONE
+        is_gone = board.state.is_over
         if board.question is not None and board.question != asked:
             tell(board.question)
         asked = board.question
@@ -174,7 +173,7 @@ def asked_of_engine(link: SocketLink, request: Request) -> str | None:
     answer = link.ask(request)
     if answer.accepted:
         return answer.text
-    if link.board().state in {EngineState.STOPPED, EngineState.LOST}:
+    if link.board().state.is_over:
         return None
     if link.is_connected:
         raise InputError(Problem(answer.text))

@@ -31,15 +31,13 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
 from engine.errors import STOPPED, InputError, Problem
-from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
 from engine.pipeline.plan import PricedPlan, plan_run
 from engine.pipeline.planner import total_words
 from engine.pipeline.power import Detectable, power_sentences
 from engine.pipeline.results import counted_of
 from engine.store.reader import Reader
 
-PILOT_SCENARIOS: Final = 2
-"""Scenarios of each metric that are played by default."""
 _COLUMN_NOTE: Final = (
     "landmarks: delivered, of those planned; early: ended before the last planned turn"
 )

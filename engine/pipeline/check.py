@@ -19,7 +19,7 @@ from engine.stages.check import Axes, UserMessage, check_landmarks, depends, gue
 from engine.store.tables import CheckRow, MessageRow, ScenarioRow
 
 MOST_RUNS: Final = 3
-"""In so many runs, a model that gives no usable answer is asked about the same take."""
+"""In so many runs, a judge or a check that gives no usable answer is asked about the same take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, newest_votes, verdict_to_show, what_counts
-from engine.pipeline.check import CheckAsking, CheckPlanner, make_check
+from engine.pipeline.check import MOST_RUNS, CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, changed_inputs, changed_words
@@ -21,9 +20,6 @@ from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
 Voter = tuple[str, int]
 """A judge's label and its pass number, which together identify a verdict on one take."""
-
-MOST_RUNS: Final = 3
-"""In so many runs, a judge that gives no usable answer is asked about the same take."""
 
 
 @dataclass(frozen=True, slots=True)

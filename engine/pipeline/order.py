@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import ConversationKey, Stage, base_id, metric_of
 
@@ -22,6 +22,9 @@ class WorkReason(StrEnum):
     STALE = "stale"
     FORCED = "forced"
     ASKED = "asked for"
+
+
+PILOT_SCENARIOS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,8 @@ class Order:
     replay: bool = False
     """Whether the judges judge again, in separate passes beside those that count."""
     pilot: int = 0
-    """The most base scenarios of each metric, each played in one variant, once; 0 for all."""
+    """The most base scenarios of each metric, each played in one variant, once; 0 for all. A pilot
+    plays `PILOT_SCENARIOS` if nobody says how many."""
     rewrite: Mapping[str, Rewriting] = field(default_factory=dict)
     """By benchmark: what a model is to rewrite. If not empty, nothing else is done."""
     quote: PriceRange | None = field(default=None, compare=False)

@@ -20,7 +20,7 @@ from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.jury import Jury, counting_votes, what_counts
-from engine.link import Board, Command, EngineState, Request, Response, WorkRow, order_for
+from engine.link import Board, Command, Request, Response, WorkRow, order_for
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict
@@ -48,7 +48,6 @@ _WIDTH: Final = (20, 48)
 _PLACE_CELLS: Final = 20
 _UNSORTED: Final = "-"
 _LEAVING: Final = "q goes back "
-_OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 
 
 class _VerdictChange(NamedTuple):
@@ -184,7 +183,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._draw_sides()
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        over = self._accepted and board is not None and board.state in _OVER
+        over = self._accepted and board is not None and board.state.is_over
         if over != self._gone:
             self._gone = over
             self._table.renew_all()

@@ -26,7 +26,7 @@ from engine.link import (
     WorkRow,
     order_for,
 )
-from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.terminal import editor, show_file
@@ -44,7 +44,6 @@ PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
 QUOTED: Final = frozenset({Command.RUN, Command.RETRY})
 """Commands whose price the user must agree to first."""
-GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 _SETTLES: Final = 2.0
 """Seconds for which a request to an engine takes precedence over its last reported state."""
 
@@ -101,10 +100,6 @@ class _PilotRequest(NamedTuple):
     then: Callable[[PilotPage], None]
 
 
-_PILOT_SCENARIOS: Final = 2
-"""Scenarios of each metric; the same as the command's default."""
-
-
 class EngineControl:
     """Controls the running engine, or one started when needed. Slow work runs off the event
     loop."""
@@ -139,7 +134,7 @@ class EngineControl:
     def at_work(self) -> bool:
         """Whether there is an engine that takes commands."""
         board = self._ticker.board
-        return board is not None and board.state not in GONE
+        return board is not None and not board.state.is_over
 
     @property
     def pause_word(self) -> str:
@@ -304,7 +299,7 @@ class EngineControl:
         def asked(order: Order) -> None:
             last = self._watch.reader.last_run()
             piloting = _PilotRequest(name, 0 if last is None else last.seq, then)
-            request = Request(Command.RUN, order=replace(order, pilot=_PILOT_SCENARIOS))
+            request = Request(Command.RUN, order=replace(order, pilot=PILOT_SCENARIOS))
             self.ask(request, partial(answered, piloting))
 
         def answered(piloting: _PilotRequest, answer: Response) -> None:
