@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from tests.protocol_server.request import Request
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
+_TLS_HANDSHAKE: Final = b"\x16"
 
 
 class UnreadableRequestError(Exception):
@@ -26,6 +27,8 @@ class RequestReader:
 
     def next_request(self) -> Request | None:
         """The next whole request; None until more bytes arrive."""
+        if self._received.startswith(_TLS_HANDSHAKE):
+            raise UnreadableRequestError("a greeting of TLS, which is not spoken here")
         end = self._received.find(b"\r\n\r\n", self._sought)
         if end < 0:
             self._sought = max(0, len(self._received) - 3)
