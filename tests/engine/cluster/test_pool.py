@@ -41,7 +41,7 @@ from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 
 ROWS = 4
-SLOW = Settings(latency_ms=150)
+SLOW = Settings(latency_ms=50)
 
 
 def workplace(root: Path, server: ProtocolServer, rows: int = ROWS, **changes: Any) -> Workplace:
@@ -198,7 +198,7 @@ def test_a_silent_agent_is_lost_and_what_it_says_later_is_not_heard(place: Workp
         await scene.until(lambda: first.agent._tasks)
         first.silent = True
 
-    _, scene = run_with(place, first, second, meanwhile=silence, times=replace(PATIENT, silent=2))
+    _, scene = run_with(place, first, second, meanwhile=silence, times=replace(PATIENT, silent=0.5))
     assert all_done(place)
     assert outcomes(place)["agent_lost"] >= 1
     assert "one was lost" in scene.notes[0]
