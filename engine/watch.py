@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from engine.benchmark import Metric, Stage
+from engine.benchmark import Metric, Stage, State
 from engine.facts import Fact, NoteKind, TakeStarted, VerdictGiven
 from engine.jury import Jury
 from engine.link import EngineLink
@@ -85,6 +86,16 @@ def targets_of(infos: Sequence[BenchmarkInfo]) -> set[str]:
     return {target.id for info in infos for target in info.targets}
 
 
+class WrittenCounts(NamedTuple):
+    """What the stages that write count, of which a row of work is more than one thing, or less."""
+
+    metrics: int
+    """Those that there are; 0 while they are being written."""
+    metrics_to_do: int
+    """Metrics whose base scenarios are still to be written, all in one row."""
+    variants: StateCounts
+
+
 @dataclass(slots=True)
 class Watch:
     """Belongs to one thread. Call `poll`, then read `progress`."""
@@ -99,6 +110,8 @@ class Watch:
     _version: int = field(init=False, default=-1)
     _at_work: set[str] = field(init=False, default_factory=set)
     """Benchmarks with a take or verdict since the watch began or was described."""
+    _written: dict[str, tuple[object, WrittenCounts]] = field(init=False, default_factory=dict)
+    """By benchmark: what `written` found, and for which rows of work."""
 
     def __post_init__(self) -> None:
         self.progress = self.reader.snapshot()
@@ -136,6 +149,34 @@ class Watch:
             target.simulate if stage is Stage.SIMULATE else target.evaluate for target in targets
         ]
         return sum(counts, StateCounts())
+
+    def written(self, benchmark: str) -> WrittenCounts:
+        """How many metrics and variants there are. Reads the store where a row of work of theirs
+        has changed. Raises `StoreError`."""
+        done = self.progress.stage_tally(benchmark, Stage.GEN_METRICS)
+        rows = self.progress.stage_tally(benchmark, Stage.GEN_SCENARIOS)
+        infos = [info for info in self.benchmarks if info.name == benchmark]
+        metrics: Sequence[str] = [each for info in infos for each in info.metrics]
+        version = replace(done), replace(rows), metrics
+        known = self._written.get(benchmark)
+        if known is None or known[0] != version:
+            # those that a run wrote after the definition was read are in the store only
+            if rows.total and not metrics:
+                metrics = [metric.id for metric, _, _ in self.reader.metrics(benchmark)]
+            known = version, self._count_written(benchmark, metrics)
+            self._written[benchmark] = known
+        return known[1]
+
+    def _count_written(self, benchmark: str, metrics: Sequence[str]) -> WrittenCounts:
+        rows = self.progress.stage_tally(benchmark, Stage.GEN_SCENARIOS)
+        variants, to_do = replace(rows), 0
+        if rows.total:
+            for state in self.reader.states_of(benchmark, Stage.GEN_SCENARIOS, metrics):
+                variants.move(state, State.DROPPED)
+                to_do += state not in {State.DONE, State.DROPPED}
+        written = self.progress.stage_tally(benchmark, Stage.GEN_METRICS)
+        is_written = bool(written.total) and written.done == written.total
+        return WrittenCounts(len(metrics) if is_written else 0, to_do, variants)
 
     def poll(self) -> Sequence[Fact]:
         """Apply and return the facts since the last call; cheap where there are none."""

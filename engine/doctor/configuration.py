@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.benchmark import base_id
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, ModelSpec, load_config
 from engine.config.secrets import Environment, Secret
@@ -94,7 +95,8 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Diagnos
         except InputError as error:
             yield from of_error(Area.CONFIGURATION, name, error)
             return
-        counts.append(plural(len(rows), "scenario"))
+        counts.append(plural(len({base_id(row.id) for row in rows}), "scenario"))
+        counts.append(plural(len(rows), "variant"))
         warnings += noticed
     yield _finding(name, Severity.OK, ", ".join(counts))
     yield from _warnings(name, warnings)

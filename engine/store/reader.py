@@ -17,6 +17,7 @@ from engine.benchmark import (
     Scenario,
     Speaker,
     Stage,
+    State,
     Usage,
 )
 from engine.errors import DamagedError
@@ -534,6 +535,15 @@ class Reader:
             (benchmark, stage.value),
         )
         return {row.unit: row for row in read_all(StateRow, rows)}
+
+    def states_of(self, benchmark: str, stage: Stage, units: Iterable[str]) -> list[State]:
+        """Return the newest state of each of these rows of work that there is."""
+        rows = self.connection.all(
+            "SELECT state, max(seq) FROM state WHERE benchmark = ? AND stage = ? "
+            "AND unit IN (SELECT value FROM json_each(?)) GROUP BY unit",
+            (benchmark, stage.value, json.dumps(list(units))),
+        )
+        return [State(row["state"]) for row in rows]
 
     def failed_units(self) -> list[StateRow]:
         """Return rows of work of all benchmarks whose newest state is failed, oldest first."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.benchmark import Metric, Stage, Track
+from engine.benchmark import Metric, Stage, State, Track
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.stored_conversations import Cell, PassCount, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
-from tests.tui.theatre import failed_row
+from tests.tui.theatre import BENCHMARK, METRIC, Theatre, failed_row, moved
 from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
@@ -24,6 +24,8 @@ from tui.state.benchmark_summary import (
     weakest_line,
     weakest_metric,
 )
+from tui.state.board import StageState, stage_views
+from tui.state.run_status import status_of
 from tui.text.ink import Line, Piece, length
 
 INFO = BenchmarkInfo(
@@ -260,3 +262,34 @@ def test_what_has_no_room_gives_way() -> None:
     for height, rows in [(20, 9), (6, 5), (3, 3), (1, 3)]:
         assert len(first_that_fits(iter(choices), height, 80)) == rows
     assert said(first_that_fits(iter(choices), 3, 3)[0]) == "lo…"
+
+
+async def test_what_the_writing_stages_count_is_metrics_and_variants(theatre: Theatre) -> None:
+    """A row of scenarios is all base scenarios of a metric, or one variant."""
+    await theatre.write(
+        moved(Stage.GEN_METRICS, "metrics", State.DONE),
+        moved(Stage.GEN_SCENARIOS, METRIC.id, State.DONE),
+        moved(Stage.GEN_SCENARIOS, "m02", State.QUEUED),
+        moved(Stage.GEN_SCENARIOS, "m01_s001_v01", State.DONE),
+        moved(Stage.GEN_SCENARIOS, "m01_s001_v02", State.RUNNING),
+    )
+    [info] = theatre.watch.benchmarks
+    metrics = {METRIC.id: METRIC, "m02": replace(METRIC, id="m02")}
+    theatre.watch.benchmarks = [replace(info, metrics=metrics)]
+    theatre.watch.poll()
+    found = theatre.watch.written(BENCHMARK)
+    assert (found.metrics, found.metrics_to_do) == (2, 1)
+    assert (found.variants.done, found.variants.total) == (1, 2)
+    tallies = {stage: theatre.watch.progress.stage_tally(BENCHMARK, stage) for stage in Stage}
+    work = BenchmarkWork(tallies, written=found)
+    assert "scenarios of 1 metric to write, 1 variant to write" in said(next_line(info, work, 160))
+
+    status = status_of(theatre.watch.progress, theatre.link.board(), BENCHMARK)
+    metrics_stage, scenarios, *_ = stage_views(theatre.watch, BENCHMARK, status, None)
+    assert (metrics_stage.count, metrics_stage.state) == ("2/2", StageState.DONE)
+    assert (scenarios.count, scenarios.noun) == ("1/2", "variants")
+    assert scenarios.state is StageState.RUNNING
+
+    await theatre.move(Stage.GEN_SCENARIOS, "m01_s001_v02", State.DONE)
+    theatre.watch.poll()
+    assert theatre.watch.written(BENCHMARK).variants.done == 2

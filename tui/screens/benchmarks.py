@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -382,14 +382,14 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         tallies = {stage: self._tally(info, stage) for stage in Stage}
         if not any(tally.total for tally in tallies.values()):
             return []
-        if all(tally.total == tally.done for tally in tallies.values()):
-            return [_done_stages(tallies)]
-        at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
-        nothing = "to come" if at_work or self._is_to_come(info) else "nothing to do yet"
-        nothing = nothing if self.watched.described else "…"
         status = status_of(self.watched.progress, self._board, info.name)
         current = current_benchmark(self.watched) == info.name
         views = stage_views(self.watched, info.name, status, self._board if current else None)
+        if all(tally.total == tally.done for tally in tallies.values()):
+            return [_done_stages(views)]
+        at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
+        nothing = "to come" if at_work or self._is_to_come(info) else "nothing to do yet"
+        nothing = nothing if self.watched.described else "…"
         return [_stage(view, status.phase, nothing) for view in views]
 
     def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
@@ -404,6 +404,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             failures=weakest is not None and weakest.passed < weakest.scored,
             ahead=self._ahead.of(info.name),
             is_template=bool(self._template.of(info.name)),
+            written=self.watched.written(info.name),
         )
         lines = [
             None if weakest is None else weakest_line(weakest, width),
@@ -492,12 +493,12 @@ def _file_lines(info: BenchmarkInfo) -> list[Line]:
     return [[Piece(" " + pad("file", 11), Ink.MUTED), Piece(path)]]
 
 
-def _done_stages(tallies: Mapping[Stage, StateCounts]) -> Line:
-    """`✓ metrics, scenarios 36, simulate 192`."""
-    counts = {
-        stage: f" {tally.total:,}" if tally.total > 1 else "" for stage, tally in tallies.items()
-    }
-    words = ", ".join(f"{STAGE_NAMES[stage]}{count}" for stage, count in counts.items())
+def _done_stages(views: Sequence[StageView]) -> Line:
+    """`✓ metrics 4, variants 32, simulate 192`."""
+    words = ", ".join(
+        f"{view.noun or view.name}" + (f" {view.total:,}" if view.total > 1 else "")
+        for view in views
+    )
     return [Piece(" " + pad("stages", 11), Ink.MUTED), Piece("✓ ", Ink.GOOD), Piece(words)]
 
 
@@ -511,7 +512,8 @@ def _stage(view: StageView, phase: RunPhase, nothing: str) -> Line:
     ]
     if not view.total:
         return [*line, Piece(f"  {nothing}", Ink.FAINT)]
-    line.append(Piece(f"  {view.done} of {view.total}"))
+    noun = f" {view.noun}" if view.noun else ""
+    line.append(Piece(f"  {view.done:,} of {view.total:,}{noun}"))
     begun = view.running + view.waiting * (view.name == STAGE_NAMES[Stage.SIMULATE])
     if phase.over or phase is RunPhase.PAUSED:
         word = "cut off" if phase.over else "held"

@@ -16,7 +16,7 @@ from engine.benchmark import Metric, Stage, Track
 from engine.display import one_line, percent, plural
 from engine.progress import StateCounts
 from engine.report.scale import RATES
-from engine.watch import BenchmarkInfo
+from engine.watch import BenchmarkInfo, WrittenCounts
 from tui.format import TRACK_SIGNS, UNKNOWN
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten, told_apart
 from tui.text.plot import Whiskers, whiskers
@@ -244,6 +244,8 @@ class BenchmarkWork:
     """The remaining work; None until it is known."""
     is_template: bool = False
     """Whether nobody has described what it measures yet."""
+    written: WrittenCounts | None = None
+    """What its rows of scenarios are."""
 
 
 def next_line(info: BenchmarkInfo, work: BenchmarkWork, width: int) -> Line:
@@ -276,7 +278,7 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
         return "b runs it", _RUN
     if failed:
         return f"5 says why {failed:,} failed; b tries again", _RUN
-    if left := ", ".join(_left_lines(work.tallies)) or ", ".join(_ahead_lines(work.ahead)):
+    if left := ", ".join(_left_lines(work)) or ", ".join(_ahead_lines(work.ahead)):
         review = f"; 6 has {rows} to review" if (rows := to_review(work.ahead)) else ""
         return f"b goes on: {left}{review}", _RUN
     if rows := to_review(work.ahead):
@@ -303,15 +305,11 @@ def _ahead_lines(ahead: RemainingWork | None) -> Iterator[str]:
 
 
 _TO_DO: Final = {
-    Stage.GEN_METRICS: "to write",
-    Stage.GEN_SCENARIOS: "to write",
     Stage.SIMULATE: "to play",
     Stage.EVALUATE: "to judge",
     Stage.AGGREGATE: "to add up",
 }
 _NOUNS: Final = {
-    Stage.GEN_METRICS: "metric",
-    Stage.GEN_SCENARIOS: "scenario",
     Stage.SIMULATE: "conversation",
 }
 
@@ -324,8 +322,17 @@ def waiting_for_a_judge(tallies: Mapping[Stage, StateCounts]) -> int:
     return 0 if judged else tallies.get(Stage.SIMULATE, none).done
 
 
-def _left_lines(tallies: Mapping[Stage, StateCounts]) -> Iterator[str]:
-    for stage, tally in tallies.items():
+def _left_lines(work: BenchmarkWork) -> Iterator[str]:
+    tallies, written = work.tallies, work.written
+    metrics = tallies.get(Stage.GEN_METRICS, StateCounts())
+    if metrics.total > metrics.done:
+        yield "metrics to write"
+    if written is not None and written.metrics_to_do:
+        yield f"scenarios of {plural(written.metrics_to_do, 'metric')} to write"
+    if written is not None and (left := written.variants.total - written.variants.done):
+        yield f"{plural(left, 'variant')} to write"
+    for stage in _TO_DO:
+        tally = tallies.get(stage, StateCounts())
         left = tally.total - tally.done
         if stage is Stage.EVALUATE:
             left += waiting_for_a_judge(tallies)

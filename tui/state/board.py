@@ -67,6 +67,8 @@ class StageView:
     """Rows being worked on."""
     waiting: int = 0
     """Rows that are ready but not begun; only if worth mentioning."""
+    noun: str = ""
+    """What it counts, where that is not obvious."""
 
     @property
     def sign(self) -> Piece:
@@ -176,37 +178,23 @@ def stage_views(
     waiting = {Stage.SIMULATE: between, Stage.EVALUATE: behind}
     running = {stage: tally.running for stage, tally in tallies.items()}
     running[Stage.SIMULATE] -= between
+    written = watch.written(benchmark)
+    counts = {stage: (tally.done, tally.total, "") for stage, tally in tallies.items()}
+    counts[Stage.GEN_METRICS] = written.metrics, written.metrics, ""
+    counts[Stage.GEN_SCENARIOS] = written.variants.done, written.variants.total, "variants"
     return [
-        _stage(
-            stage,
-            tally,
-            where.phase,
+        StageView(
+            STAGE_NAMES[stage],
+            _stage_state(tally, where.phase),
+            *counts[stage][:2],
+            tally.failed,
             at_once.get(stage),
             running[stage],
             waiting.get(stage, 0),
+            counts[stage][2],
         )
         for stage, tally in tallies.items()
     ]
-
-
-def _stage(
-    stage: Stage,
-    tally: StateCounts,
-    phase: RunPhase,
-    at_once: int | None,
-    running: int,
-    waiting: int,
-) -> StageView:
-    return StageView(
-        STAGE_NAMES[stage],
-        _stage_state(tally, phase),
-        tally.done,
-        tally.total,
-        tally.failed,
-        at_once,
-        running,
-        waiting,
-    )
 
 
 def _stage_state(tally: StateCounts, phase: RunPhase) -> StageState:

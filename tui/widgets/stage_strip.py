@@ -11,6 +11,8 @@ from tui.widgets.base import LineView
 
 ROOMY = 21
 """A stage with this many cells or more has a bar."""
+WORDY = 32
+"""In this many cells or more, it says what it counts."""
 
 
 class StageStrip(LineView):
@@ -77,7 +79,9 @@ def _lower(stage: StageView, width: int) -> list[Piece]:
         text = f"{stage.count} {stage.word}" if stage.count else stage.word
         text = text if len(text) <= width - 2 else stage.count or stage.word
         return [Piece(pad("  " + text, width), Ink.BAD if stage.failed else Ink.MUTED)]
-    room = max(width - 2 - 1 - len(stage.count), 1)
+    named = stage.noun and width >= WORDY
+    count = f"{stage.count} {stage.noun}" if named else stage.count
+    room = max(width - 2 - 1 - len(count), 1)
     if not stage.total:
         return [Piece("  "), Piece("─" * (width - 2), Ink.RULE)]
     filled = stage.done * room // stage.total
@@ -86,5 +90,5 @@ def _lower(stage: StageView, width: int) -> list[Piece]:
         Piece("  "),
         Piece("━" * filled, ink),
         Piece("─" * (room - filled), Ink.RULE),
-        Piece(" " + stage.count, Ink.MUTED),
+        Piece(" " + count, Ink.MUTED),
     ]

@@ -232,7 +232,7 @@ def test_a_scenario_of_no_metric_is_a_problem_and_a_late_landmark_a_note(clinic:
     clinic.write(name, json.dumps([row]))
     late = clinic.examine(Area.CONFIGURATION)
     assert states(late)[-1] is Severity.NOTE
-    assert "1 metric, 1 scenario" in [finding.sentence for finding in late]
+    assert "1 metric, 1 scenario, 1 variant" in [finding.sentence for finding in late]
     clinic.write(name, json.dumps([{**row, "metric_id": "m09"}]))
     assert states(clinic.examine(Area.CONFIGURATION))[-1] is Severity.PROBLEM
 
