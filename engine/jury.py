@@ -129,9 +129,9 @@ def pass_words(vote: Vote, jury: Jury | None) -> str:
 
 def headline(votes: Iterable[bool | None]) -> bool | None:
     """What counts for a conversation: the majority of its verdicts; None for a tie or no vote."""
-    given = [vote for vote in votes if vote is not None]
+    votes_given = [vote for vote in votes if vote is not None]
     # True counts as 1: twice the passes minus all votes is positive for a majority
-    balance = sum(given) * 2 - len(given)
+    balance = sum(votes_given) * 2 - len(votes_given)
     return None if balance == 0 else balance > 0
 
 
@@ -169,12 +169,12 @@ def counting_votes(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
     ]
 
 
-def _votes_of_jury(given: list[V], jury: Jury | None) -> list[V]:
+def _votes_of_jury(votes: list[V], jury: Jury | None) -> list[V]:
     # fast path, as above: a single vote is eligible whoever gave it, as no other stands against it
-    if len(given) < 2:
-        return given
-    people = [vote for vote in given if vote.source == HUMAN]
-    judges = [vote for vote in given if vote.source != HUMAN]
+    if len(votes) < 2:
+        return votes
+    people = [vote for vote in votes if vote.source == HUMAN]
+    judges = [vote for vote in votes if vote.source != HUMAN]
     if jury is not None and any(jury.holds(vote) for vote in judges):
         judges = [vote for vote in judges if jury.holds(vote)]
     match People.COMPARE if jury is None else jury.people:
@@ -194,11 +194,11 @@ def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
 def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
     """The verdict that represents what counts: the newest that agrees with the majority; in a tie,
     the newest that counts; where none counts, the newest eligible one. None without verdicts."""
-    given = _votes_of_jury(newest_votes(verdicts), jury)
-    votes = [vote for vote in given if vote.passed is not None]
+    of_jury = _votes_of_jury(newest_votes(verdicts), jury)
+    votes = [vote for vote in of_jury if vote.passed is not None]
     passed = headline(vote.passed for vote in votes)
     agreeing = [vote for vote in votes if vote.passed is passed]
-    return next(reversed(agreeing or votes or given), None)
+    return next(reversed(agreeing or votes or of_jury), None)
 
 
 def why_unscored(verdicts: Iterable[Vote], jury: Jury | None) -> str | None:

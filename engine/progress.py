@@ -232,19 +232,19 @@ class TargetProgress:
             return playing  # where nothing is left to play either, nothing can be said
         if playing is None and self.simulate.queued + self.simulate.running:
             return None
-        each = self.judge_ms.total(now) / judged / 1000
+        call_seconds = self.judge_ms.total(now) / judged / 1000
         at_once = max(self.evaluate.running, 1)
         made, seconds = self.judged.since_first(now)
         # judges that had little to do were slower than they can be
-        pace = min(seconds / max(made, 1), each / at_once)
+        pace = min(seconds / max(made, 1), call_seconds / at_once)
         some_wait = self.simulate.done - self.evaluate.settled > at_once
-        backlog = to_judge * pace if some_wait else each
+        backlog = to_judge * pace if some_wait else call_seconds
         off = min(1 / sqrt(judged), 0.5)
         played = playing or TimeLeft(0.0, 0.0, 0.0)
         return TimeLeft(
-            max(played.low + each, backlog / (1 + off)),
-            max(played.likely + each, backlog),
-            max(played.high + each, backlog / (1 - off)),
+            max(played.low + call_seconds, backlog / (1 + off)),
+            max(played.likely + call_seconds, backlog),
+            max(played.high + call_seconds, backlog / (1 - off)),
         )
 
     def _messages_needed(self, spoken: Sequence[int], most: int) -> Iterator[tuple[float, float]]:

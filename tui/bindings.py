@@ -76,9 +76,9 @@ def key(
 
 def action_name(action: str) -> str:
     """An action's name in a file of keys: `pause`, `go_live`, `next_section`."""
-    name, _, given = action.partition("(")
+    name, _, arguments = action.partition("(")
     known = _ACTION_NAMES.get(action)
-    return known or (f"{name}_{given.strip(chr(39) + ')').lower()}" if given else name)
+    return known or (f"{name}_{arguments.strip(chr(39) + ')').lower()}" if arguments else name)
 
 
 def name_of(binding: Binding) -> str | None:

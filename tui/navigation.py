@@ -211,9 +211,9 @@ class Navigator:
         self._app.push_screen(screen, then)
 
     def _make_screen(self, where: str, *given: object, **named: object) -> Screen[Any]:
-        made = load(where)(self._shell(), *given, **named)
-        assert isinstance(made, Screen)  # noqa: S101  (the registry names nothing else)
-        return made
+        screen = load(where)(self._shell(), *given, **named)
+        assert isinstance(screen, Screen)  # noqa: S101  (the registry names nothing else)
+        return screen
 
     def _open(self, name: str, *given: object, **named: object) -> None:
         self._app.push_screen(self._make_screen(SCREENS[name], *given, **named))

@@ -96,10 +96,10 @@ def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
     document = read_yaml(path)
     names = {row.name for row in built_in() if row.name is not None}
     problems: list[Problem] = []
-    given: dict[str, dict[str, KeyPath]] = {}
+    keys_of: dict[str, dict[str, KeyPath]] = {}
     for name in document.data:
         if name in names:
-            given[name] = dict(_keys_of(document, name, problems))
+            keys_of[name] = dict(_keys_of(document, name, problems))
         else:
             problems.append(
                 document.problem(
@@ -109,10 +109,10 @@ def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
                     of_key=True,
                 )
             )
-    problems += _clashes(document, given)
+    problems += _clashes(document, keys_of)
     if problems:
         raise InputError(in_file_order(problems))
-    return {name: tuple(keys) for name, keys in given.items()}
+    return {name: tuple(keys) for name, keys in keys_of.items()}
 
 
 def _keys_of(
@@ -186,16 +186,16 @@ def _character(character: str) -> str:
 
 
 def _clashes(
-    document: YamlDocument, given: Mapping[str, Mapping[str, KeyPath]]
+    document: YamlDocument, keys_of: Mapping[str, Mapping[str, KeyPath]]
 ) -> Iterator[Problem]:
     """A problem for each of the user's keys that would have two actions on one screen."""
-    asked = list(_rows(given))
+    asked = list(_rows(keys_of))
     taken = [*built_in(), *asked]
     reported = set()
     for row in asked:
         if (row.name, row.key) in reported:
             continue
-        at = given[row.name or ""][row.key]
+        at = keys_of[row.name or ""][row.key]
         other = next((other for other in taken if _clash(row, other)), None)
         if other is not None:
             reported.add((row.name, row.key))
@@ -227,11 +227,11 @@ def _shared_keys() -> frozenset[frozenset[str | None]]:
     )
 
 
-def _rows(given: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:
+def _rows(keys_of: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:
     """The bindings of the user's keys, once for each place."""
     seen = set()
     for row in built_in():
-        for key in given.get(row.name or "", ()):
+        for key in keys_of.get(row.name or "", ()):
             if (row.place, key, row.name) not in seen:
                 seen.add((row.place, key, row.name))
                 yield row._replace(key=key, own=True)

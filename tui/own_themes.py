@@ -41,7 +41,7 @@ def own_themes(path: Path) -> OwnThemes:
     problems = list(_faults(document))
     if problems:
         raise InputError(in_file_order(problems))
-    themes = [_theme(name, given) for name, given in document.data.items()]
+    themes = [_theme(name, values) for name, values in document.data.items()]
     weak = {theme.name: ", ".join(too_weak(theme)) for theme in themes}
     return OwnThemes(themes, {name: words for name, words in weak.items() if words})
 
@@ -51,23 +51,23 @@ def _faults(document: YamlDocument) -> Iterator[Problem]:
     if len(document.data) > MOST:
         yield document.problem((), f"expected at most {MOST} themes, found {len(document.data)}")
         return
-    for name, given in document.data.items():
+    for name, values in document.data.items():
         if not _NAME.fullmatch(name):
             what = "expected a name of up to 24 small letters, digits and `-`"
             yield document.problem((name,), what, of_key=True)
         elif name in taken:
             yield document.problem((name,), "a built-in theme has this name", of_key=True)
-        elif not isinstance(given, dict):
-            what = f"expected `base` and colours, found {kind_of(given)}"
+        elif not isinstance(values, dict):
+            what = f"expected `base` and colours, found {kind_of(values)}"
             yield document.problem((name,), what, hint='`base: dark`, `accent: "#5fafaf"`')
         else:
-            yield from _faults_of(document, name, given)
+            yield from _faults_of(document, name, values)
 
 
-def _faults_of(document: YamlDocument, name: str, given: Mapping[Any, Any]) -> Iterator[Problem]:
-    if given.get("base") not in BASES:
+def _faults_of(document: YamlDocument, name: str, values: Mapping[Any, Any]) -> Iterator[Problem]:
+    if values.get("base") not in BASES:
         yield document.problem((name, "base"), "expected `base: dark` or `base: light`")
-    for colour, value in given.items():
+    for colour, value in values.items():
         at: KeyPath = (name, colour)
         if colour == "base":
             continue
@@ -80,20 +80,20 @@ def _faults_of(document: YamlDocument, name: str, given: Mapping[Any, Any]) -> I
             yield document.problem(at, what, hint='in quotes: "#5fafaf"; # begins a comment')
 
 
-def _theme(name: str, given: Mapping[str, str]) -> Theme:
+def _theme(name: str, values: Mapping[str, str]) -> Theme:
     """Build a theme. A missing colour is the base's, except that dialogs and notices follow a
     background that is given."""
-    base = BASES[given["base"]]
-    ground = given.get("background", base.background) or ""
-    inks = {ink: given.get(ink, base.variables[f"ink-{ink}"]) for ink in INKS}
-    own = "background" in given
+    base = BASES[values["base"]]
+    ground = values.get("background", base.background) or ""
+    inks = {ink: values.get(ink, base.variables[f"ink-{ink}"]) for ink in INKS}
+    own = "background" in values
     return theme_of(
         name,
         inks,
-        foreground=given.get("text", base.foreground),
+        foreground=values.get("text", base.foreground),
         background=ground,
-        surface=given.get("surface", ground if own else base.surface),
-        panel=given.get("panel", inks["cursor-idle-back"] if own else base.panel),
+        surface=values.get("surface", ground if own else base.surface),
+        panel=values.get("panel", inks["cursor-idle-back"] if own else base.panel),
         dark=base.dark,
         variables={
             **{f"scrollbar{part}": ground for part in _TROUGH},

@@ -248,14 +248,14 @@ class PairError:
 
 def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairError | None:
     """The root mean square over all pairs, for planning; None where no pair has an error."""
-    answers = [_answers(found.of_track(track)) for found in tallies.values()]
+    answers = [_answers(tally.of_track(track)) for tally in tallies.values()]
     errors: list[float] = []
     sizes: list[int] = []
     for left, right in combinations(answers, 2):
-        found = mean_difference(differences(left, right))
-        if found is not None and found.error is not None:
-            errors.append(found.error)
-            sizes.append(found.clusters)
+        difference = mean_difference(differences(left, right))
+        if difference is not None and difference.error is not None:
+            errors.append(difference.error)
+            sizes.append(difference.clusters)
     if not errors:
         return None
     square = sum(error**2 for error in errors) / len(errors)

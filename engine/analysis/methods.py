@@ -190,13 +190,13 @@ def _counting_lines(analysis: Analysis) -> list[str]:
 
 def _judging(analysis: Analysis) -> Iterator[str]:
     judges = _labels(provenance.judges for provenance in analysis.provenances.values())
-    lacking, given = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
+    lacking, counted = analysis.unrecorded.verdicts, analysis.unrecorded.of_verdicts
     if judges:
         only = ", told the metric's definition and nothing else of the set-up"
         by = joined_names([*map(_model_words, judges)])
-        yield f"Transcripts were judged by {by}{'' if lacking and lacking == given else only}."
+        yield f"Transcripts were judged by {by}{'' if lacking and lacking == counted else only}."
     if lacking:
-        verdicts = plural(given, "verdict")
+        verdicts = plural(counted, "verdict")
         yield f"What judges were told is not recorded for {lacking:,} of {verdicts}."
     if analysis.headline_rule:
         yield analysis.headline_rule

@@ -193,7 +193,7 @@ def _differences(
     analyses: Sequence[Analysis], targets: Sequence[str]
 ) -> dict[_Of, list[Difference]]:
     """The benchmarks' differences, by track and pair in the order of `targets`."""
-    found: dict[_Of, list[Difference]] = {
+    by_pair: dict[_Of, list[Difference]] = {
         (track, *pair): [] for track in Track for pair in combinations(targets, 2)
     }
     for analysis in analyses:
@@ -201,11 +201,13 @@ def _differences(
             if pair.track is None:
                 continue
             turned = (pair.track, pair.right, pair.left)
-            if turned in found:
-                found[turned].append(_difference(pair, -pair.difference))
+            if turned in by_pair:
+                by_pair[turned].append(_difference(pair, -pair.difference))
             else:
-                found[pair.track, pair.left, pair.right].append(_difference(pair, pair.difference))
-    return found
+                by_pair[pair.track, pair.left, pair.right].append(
+                    _difference(pair, pair.difference)
+                )
+    return by_pair
 
 
 def _difference(pair: Comparison, estimate: float) -> Difference:
@@ -306,11 +308,11 @@ def _notes(analyses: Sequence[Analysis]) -> list[str]:
 
 
 def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
-    found: defaultdict[str, list[Provenance]] = defaultdict(list)
+    by_target: defaultdict[str, list[Provenance]] = defaultdict(list)
     for analysis in analyses:
         for target, made_with in analysis.provenances.items():
-            found[target].append(made_with)
-    return {target: merged_provenance(parts) for target, parts in found.items()}
+            by_target[target].append(made_with)
+    return {target: merged_provenance(parts) for target, parts in by_target.items()}
 
 
 def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:

@@ -125,10 +125,10 @@ class Staleness:
         """From conversations, each with the number of its counting verdicts."""
         takes: Counter[str] = Counter()
         verdicts: Counter[str] = Counter()
-        count = given = some = stale_takes = stale_verdicts = 0
+        count = judged = some = stale_takes = stale_verdicts = 0
         for stale, counting in conversations:
             count += 1
-            given += counting
+            judged += counting
             if stale:
                 some += 1
                 stale_takes += bool(stale.take)
@@ -137,7 +137,7 @@ class Staleness:
                 for changed in stale.verdicts:
                     verdicts.update(changed)
         whys = _sorted_counts(takes), _sorted_counts(verdicts)
-        return cls(count, given, some, stale_takes, stale_verdicts, *whys)
+        return cls(count, judged, some, stale_takes, stale_verdicts, *whys)
 
     @property
     def reasons(self) -> list[str]:

@@ -157,13 +157,13 @@ def agreement_of_samples(
     tallies: Mapping[str, TargetTally], of: str = ""
 ) -> RepeatAgreement | None:
     """Between the samples of a scenario; None where each was played once."""
-    scenarios = [scenario for found in tallies.values() for scenario in found.scenarios.values()]
+    scenarios = [scenario for tally in tallies.values() for scenario in tally.scenarios.values()]
     if all(scenario.of < 2 for scenario in scenarios):
         return None
-    found = agreement(
+    agreement_of_all = agreement(
         [scenario.answers for scenario in scenarios], [scenario.place for scenario in scenarios]
     )
-    return _repeat_agreement("samples", of, found)
+    return _repeat_agreement("samples", of, agreement_of_all)
 
 
 def _of_judges(outcomes: Sequence[Outcome]) -> Iterator[RepeatAgreement | None]:
@@ -190,8 +190,8 @@ def _by_judge(outcome: Outcome, judges: Iterable[str]) -> list[bool | None]:
 
 
 def _by_pass(outcome: Outcome, judge: str, numbers: Iterable[int]) -> list[bool | None]:
-    given = {vote.number: vote.passed for vote in outcome.votes if vote.judge == judge}
-    return [given.get(number) for number in numbers]
+    passed_by_pass = {vote.number: vote.passed for vote in outcome.votes if vote.judge == judge}
+    return [passed_by_pass.get(number) for number in numbers]
 
 
 def _repeat_agreement(between: str, of: str, agreement: Agreement | None) -> RepeatAgreement | None:

@@ -68,13 +68,13 @@ def worker(arguments: argparse.Namespace) -> int:
         arguments.name or default_name(),
         arguments.death_timeout,
     )
-    given = {} if arguments.env is None else _read_settings(arguments.env)
+    env = {} if arguments.env is None else _read_settings(arguments.env)
     tell(
         f"worker {settings.name}: crosswind {version('crosswind')}, "
         f"Python {platform.python_version()}"
     )
-    tell(_keys_told(given, arguments.env))
-    os.environ.update(given)  # the process that makes the calls inherits it
+    tell(_keys_told(env, arguments.env))
+    os.environ.update(env)  # the process that makes the calls inherits it
     asyncio.run(serve_worker(settings, tell))
     return DONE
 
@@ -83,21 +83,21 @@ def _read_settings(path: Path) -> Mapping[str, str]:
     """The variables of an `--env` file. Raises `InputError` with the number of an unreadable line,
     never its content."""
     read_kept(path, "lines of the form NAME=value")
-    held = read_dotenv(path)
-    if held.unreadable_lines:
+    dotenv = read_dotenv(path)
+    if dotenv.unreadable_lines:
         raise ClusterError(
-            Problem("expected NAME=value on each line", path=path, line=held.unreadable_lines[0])
+            Problem("expected NAME=value on each line", path=path, line=dotenv.unreadable_lines[0])
         )
-    return held.values
+    return dotenv.values
 
 
-def _keys_told(given: Mapping[str, str], path: Path | None) -> str:
+def _keys_told(settings: Mapping[str, str], path: Path | None) -> str:
     """The names of the keys that a worker has, without their values."""
     own = sorted(
         name for name, value in os.environ.items() if name.endswith(_KEY_ENDINGS) and value
     )
-    parts = [", ".join(sorted(given)) + f" (from {path})"] if given else []
-    parts += [", ".join(name for name in own if name not in given) + " (from the environment)"]
+    parts = [", ".join(sorted(settings)) + f" (from {path})"] if settings else []
+    parts += [", ".join(name for name in own if name not in settings) + " (from the environment)"]
     named = [part for part in parts if not part.startswith(" ")]
     if named:
         return "keys: " + "; ".join(named)

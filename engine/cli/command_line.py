@@ -96,10 +96,10 @@ def _in_plain_words(message: str) -> str:
     """argparse's message without its words for its own parts: people think of what they typed."""
     message = message.replace("the following arguments are required:", "missing:")
     option, separator, fault = message.replace("argument ", "").partition(": invalid ")
-    kind, value, given = fault.partition(" value: ")
+    kind, value, value_typed = fault.partition(" value: ")
     if not value or kind not in _EXPECTED:
         return f"{option}{separator}{fault}"
-    typed = given.strip("'")
+    typed = value_typed.strip("'")
     return f"{option} {typed}: {_EXPECTED[kind]}"
 
 

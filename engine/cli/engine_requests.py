@@ -141,8 +141,8 @@ def by_engine_or_here(
 
 
 def _busy_error(session: Session, holder: Holder) -> WorkspaceBusyError:
-    held = f"{session.workspace.root} is held by {holder}"
-    return WorkspaceBusyError(f"{held}, which takes nothing in: try again later")
+    what = f"{session.workspace.root} is held by {holder}"
+    return WorkspaceBusyError(f"{what}, which takes nothing in: try again later")
 
 
 def _write_here(session: Session, request: LabelRequest, *, with_files: bool) -> str:

@@ -137,12 +137,12 @@ def _selection(reader: Reader, names: Iterable[str], benchmark: str | None) -> S
     """What is named, with `benchmark` only in this one. Raises `InputError` for what is neither a
     benchmark nor an id."""
     known = reader.benchmarks()
-    given = list(names) or ([] if benchmark is None else [benchmark])
-    if not given:
+    words = list(names) or ([] if benchmark is None else [benchmark])
+    if not words:
         # a validation run shares the ids of its original, so it must be named
         return dict.fromkeys(name for name in known if Branch.parse(name) is None)
-    whole = [name for name in given if name in known and benchmark in {None, name}]
-    ids = [name for name in given if name not in whole]
+    whole = [name for name in words if name in known and benchmark in {None, name}]
+    ids = [name for name in words if name not in whole]
     some = conversations_of(reader, ids, benchmark=benchmark) if ids else {}
     return {**some, **dict.fromkeys(whole)}
 

@@ -69,8 +69,8 @@ def _find_sources(
         raise InputError([Problem(what, place) for place in others])
     choice = LogChoice(arguments.present_from, arguments.metric)
     with TemporaryDirectory(prefix="crosswind-") as into:
-        made = folder_of_logs(logs, Path(into), choice)
-        yield made.found, made
+        log_folder = folder_of_logs(logs, Path(into), choice)
+        yield log_folder.found, log_folder
 
 
 def _imported(

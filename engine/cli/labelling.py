@@ -148,8 +148,8 @@ def _take_in(
     if problems:
         raise InputError(problems)
     if new:
-        given = LabelRequest(definition.name, sample=progress.sample.seq, labels=tuple(new))
-        write_labels(session, given)
+        request = LabelRequest(definition.name, sample=progress.sample.seq, labels=tuple(new))
+        write_labels(session, request)
     return LabellingProgress(progress.sample, {**progress.given, **rows}, progress.gone)
 
 

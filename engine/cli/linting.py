@@ -65,10 +65,10 @@ def lint(arguments: argparse.Namespace) -> int:
     problems: list[Problem] = []
     read = LintReading()
     if arguments.model is not None:
-        given = _read_by_model(session, names, arguments)
-        if given is None:
+        by_model = _read_by_model(session, names, arguments)
+        if by_model is None:
             return STOPPED
-        read = given
+        read = by_model
     with planning(session) as planner:
         for name in names:
             try:

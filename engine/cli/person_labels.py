@@ -89,10 +89,10 @@ class PersonSample:
 
     def store(self, labels: Sequence[NumberedLabel]) -> None:
         """Store all labels or none; call `write_files` afterwards. Raises `CrosswindError`."""
-        given = LabelRequest(
+        request = LabelRequest(
             self.definition.name, sample=self.labelling.sample.seq, labels=tuple(labels)
         )
-        write_labels(self.session, given, with_files=False)
+        write_labels(self.session, request, with_files=False)
 
     def write_files(self) -> None:
         """Bring the benchmark's files up to date, which takes longer the more there are. Raises
@@ -142,8 +142,8 @@ def definition_of(session: Session, name: str) -> Definition:
 def person_named(by: str | None) -> str:
     """Who labels or reviews: `by`, else `CROSSWIND_PERSON`, else the name of their account. Raises
     `InputError`."""
-    given = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
-    name = one_line(given).strip()
+    stated = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
+    name = one_line(stated).strip()
     if not 0 < len(name) <= LONGEST_PERSON:
         where = "--by" if by is not None else PERSON
         raise InputError(Problem(f"{where}: expected a name of 1 to {LONGEST_PERSON} characters"))

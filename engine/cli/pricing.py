@@ -138,8 +138,8 @@ def _rows(calls: StageCalls) -> str:
     if calls.stage is not Stage.GEN_SCENARIOS:
         checks = f", {count_words(calls.checks, 'check')}" if calls.checks.high else ""
         return count_words(calls.rows, "conversation") + checks
-    made = [(calls.scenarios, "scenario"), (calls.variants, "variant")]
-    return ", ".join(count_words(amount, noun) for amount, noun in made if amount.high)
+    counts = [(calls.scenarios, "scenario"), (calls.variants, "variant")]
+    return ", ".join(count_words(amount, noun) for amount, noun in counts if amount.high)
 
 
 def total_lines(

@@ -339,11 +339,11 @@ def _report_again(session: Session, keys: Keys) -> None:
         for name, of_benchmark in keys.items():
             for key in sorted(of_benchmark):
                 take = reader.counting_take(name, key)
-                given = [] if take is None else reader.verdicts(take.seq)
-                if take is None or not given:
+                verdicts = [] if take is None else reader.verdicts(take.seq)
+                if take is None or not verdicts:
                     out(f"{key}: no verdict")
                     continue
-                *before, last = given
+                *before, last = verdicts
                 outcome = last.unscored or words[last.passed]
                 line = f"{key}: {outcome} by {last.judge}, take {take.number}"
                 out(f"{line}; it {words[last.counted]} on the whole")

@@ -350,9 +350,9 @@ def whole_order(session: Session) -> Order:
 
 
 def _known_names(
-    given: Sequence[str], known: Sequence[str], kind: str, problems: list[Problem]
+    words: Sequence[str], known: Sequence[str], kind: str, problems: list[Problem]
 ) -> list[str]:
-    for word in given:
+    for word in words:
         if word not in known:
             near = nearest_word(word, known)
             hint = f"did you mean {near!r}? " if near else ""
@@ -360,4 +360,4 @@ def _known_names(
             problems.append(
                 Problem(f"there is no {kind} {word!r}", hint=f"{hint}there is: {listed}")
             )
-    return [word for word in given if word in known]
+    return [word for word in words if word in known]

@@ -63,16 +63,16 @@ def search(arguments: argparse.Namespace) -> int:
         hits = index.search(
             text, speaker=speaker, benchmark=arguments.benchmark, limit=arguments.limit
         )
-        found = len(hits)
-        if found == arguments.limit:
-            found = index.count(text, speaker=speaker, benchmark=arguments.benchmark)
+        count = len(hits)
+        if count == arguments.limit:
+            count = index.count(text, speaker=speaker, benchmark=arguments.benchmark)
     if arguments.json:
         out_json([{"conv_id": str(hit.key), **asdict(hit)} for hit in hits])
     for hit in () if arguments.json else hits:
         who = "user" if hit.speaker is Speaker.USER else "target"
         out(f"{hit.benchmark} {hit.key} turn {hit.turn} {who}: {_snippet(hit)}")
-    if found > len(hits):
-        tell(f"{len(hits):,} of {found:,}; --limit N shows more")
+    if count > len(hits):
+        tell(f"{len(hits):,} of {count:,}; --limit N shows more")
     if not hits and not arguments.json:
         tell(f"no message holds {text!r}")
     return 0

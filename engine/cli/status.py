@@ -243,8 +243,8 @@ def _spending_lines(status: Status) -> Iterator[str]:
     if any(roles.values()):
         cents = in_cents([roles[role] for role in ROLES if role in roles])
         parts = zip((words for role, words in ROLES.items() if role in roles), cents, strict=True)
-        made = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
-        yield f"spent by all runs: ${sum(cents) / 100:.2f} = {made}"
+        sum_words = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
+        yield f"spent by all runs: ${sum(cents) / 100:.2f} = {sum_words}"
     unpriced = _unpriced(status)
     if unpriced:
         calls = plural(unpriced, "more call")

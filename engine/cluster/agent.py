@@ -85,11 +85,11 @@ class _ReportQueue:
         return self._heard.setdefault(number, CallNews())
 
     def text(self, number: int, words: str | None) -> None:
-        heard = self._news_of(number)
+        news = self._news_of(number)
         if words is None:
-            heard.text, heard.voided = "", True
+            news.text, news.voided = "", True
         else:
-            heard.text += words
+            news.text += words
         self._report_soon()
 
     def _report_soon(self) -> None:

@@ -153,8 +153,8 @@ class DaskSource:
             for address, worker in workers.items()
             if self.processes is not None or RESOURCE in worker.get("resources", {})
         ]
-        held = {agent.address for agent in self._held}
-        return [address for address in mine if address not in held]
+        used = {agent.address for agent in self._held}
+        return [address for address in mine if address not in used]
 
     async def _release(self) -> None:
         client, self._client = self._client, None

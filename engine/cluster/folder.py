@@ -59,7 +59,7 @@ def scheduler_address(folder: ClusterFolder) -> str:
     path = folder.scheduler_file
     try:
         with open_regular(path) as file:
-            held = json.loads(file.read(_MOST_BYTES))
+            content = json.loads(file.read(_MOST_BYTES))
     except FileNotFoundError as error:
         raise SchedulerGoneError(
             Problem(
@@ -73,7 +73,7 @@ def scheduler_address(folder: ClusterFolder) -> str:
         raise ClusterError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     except (ValueError, RecursionError) as error:
         raise ClusterError(_no_address(path)) from error
-    address = held.get("address") if isinstance(held, dict) else None
+    address = content.get("address") if isinstance(content, dict) else None
     if not isinstance(address, str):
         raise ClusterError(_no_address(path))
     return checked_address(address, path)

@@ -150,11 +150,11 @@ class _PooledAgent:
 
     def take(self, report: AgentReport, now: float) -> None:
         self.heard_at = now
-        for number, heard in report.calls.items():
+        for number, news in report.calls.items():
             sent = self.calls.get(number)
             if sent is not None:  # otherwise it was cancelled, or is being made elsewhere
-                _pass_on(heard, sent)
-                if heard.outcome is not None:
+                _pass_on(news, sent)
+                if news.outcome is not None:
                     self.ended.append(now)
         for number, answers in report.probes.items():
             probe = self.probes.pop(number, None)
@@ -171,16 +171,16 @@ class _PooledAgent:
                 probe.set_result(False)
 
 
-def _pass_on(heard: CallNews, sent: _SentRequest) -> None:
+def _pass_on(news: CallNews, sent: _SentRequest) -> None:
     reply = sent.result.reply
-    if heard.accepted:
+    if news.accepted:
         sent.accepted()
-    if heard.voided:
+    if news.voided:
         reply.discard()
-    if heard.text:
-        reply.pass_on(heard.text)
-    if heard.outcome is not None and not sent.over.done():
-        sent.over.set_result(heard.outcome)
+    if news.text:
+        reply.pass_on(news.text)
+    if news.outcome is not None and not sent.over.done():
+        sent.over.set_result(news.outcome)
 
 
 def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
@@ -311,9 +311,11 @@ class AgentPool:
     # For calls
 
     @asynccontextmanager
-    async def slot(self, destination: RequestDestination, held: SayWaiting) -> AsyncIterator[_Slot]:
+    async def slot(
+        self, destination: RequestDestination, say_waiting: SayWaiting
+    ) -> AsyncIterator[_Slot]:
         """As `Agents`."""
-        agent = await self._choose_agent(frozenset(destination.variables), held)
+        agent = await self._choose_agent(frozenset(destination.variables), say_waiting)
         try:
             yield _Slot(self, agent)
         finally:
@@ -337,7 +339,7 @@ class AgentPool:
     def has(self, agent: _PooledAgent) -> bool:
         return agent in self._agents
 
-    async def _choose_agent(self, names: frozenset[str], held: SayWaiting) -> _PooledAgent:
+    async def _choose_agent(self, names: frozenset[str], say_waiting: SayWaiting) -> _PooledAgent:
         """Reserve a slot of an agent, waiting for one. Raises `NoVariableError`."""
         if not self._waiting and (agent := self._agent_with_room(names)) is not None:
             agent.taken += 1
@@ -347,7 +349,7 @@ class AgentPool:
         self._waiting.append(waiting)
         self._hand_out()
         try:
-            with held(self._waited_for(names)):
+            with say_waiting(self._waited_for(names)):
                 return await chosen
         except asyncio.CancelledError:
             if chosen.done() and not chosen.cancelled() and chosen.exception() is None:

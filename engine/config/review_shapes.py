@@ -77,10 +77,12 @@ def _out_of_order(
 
 def _validated(document: YamlDocument, shape: type[T], name: str) -> T:
     problems: list[Problem] = []
-    given = document.data.get("id")
-    if isinstance(given, str) and given != name:
+    written_id = document.data.get("id")
+    if isinstance(written_id, str) and written_id != name:
         hint = "an id cannot be changed here: what was played from it is known by it"
-        problems.append(document.problem(("id",), f"found {given!r}, expected {name!r}", hint=hint))
+        problems.append(
+            document.problem(("id",), f"found {written_id!r}, expected {name!r}", hint=hint)
+        )
     try:
         values = shape.model_validate(document.data)
     except ValidationError as error:

@@ -71,13 +71,13 @@ _STAND_IN: Final = {"model": "unknown", "source": "openai"}
 def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
     """The document with each name in `evaluators` replaced by its model and the first judge as the
     `evaluator_model`; and the problems of `evaluators`."""
-    given = document.data.get(SEVERAL)
-    if not isinstance(given, list):
+    written_judges = document.data.get(SEVERAL)
+    if not isinstance(written_judges, list):
         return document, []
     problems = _exclusive_keys(document)
     known = named_models(document)
     judges: list[Any] = []
-    for number, written in enumerate(given):
+    for number, written in enumerate(written_judges):
         if isinstance(written, str):
             if written not in known:
                 problems.append(nobody_called(document, (SEVERAL, number), written, known))
@@ -94,12 +94,12 @@ def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
 def is_borrowed(problem: Problem, written: YamlDocument) -> bool:
     """Whether a problem is in a model that is written elsewhere, and is reported there."""
     key = problem.key or ""
-    given = written.data.get(SEVERAL)
+    judges = written.data.get(SEVERAL)
     if key.startswith(ONE) and ONE not in written.data:
-        return given is not None
+        return judges is not None
     return any(
         key.startswith(f"{SEVERAL}[{number}].")
-        for number, judge in enumerate(given if isinstance(given, list) else [])
+        for number, judge in enumerate(judges if isinstance(judges, list) else [])
         if isinstance(judge, str)
     )
 

@@ -90,17 +90,17 @@ def _starter(name: str) -> str:
 
 def _write_new(texts: Mapping[Path, str]) -> list[Path]:
     """Write files that do not exist yet: all of them or none."""
-    made: list[Path] = []
+    written: list[Path] = []
     try:
         for path, text in texts.items():
-            _make_folder(path.parent, made)
+            _make_folder(path.parent, written)
             with path.open("x", encoding="utf-8", newline="\n") as file:
-                made.append(path)
+                written.append(path)
                 file.write(text)
         for folder in {path.parent for path in texts}:
             sync(folder)
     except (OSError, ValueError) as error:
-        _take_back(made)
+        _take_back(written)
         reason = getattr(error, "strerror", None) or "this path cannot be used"
         at = next(iter(texts)).parent
         what = f"this cannot be written, so nothing was: {reason}"
@@ -108,15 +108,15 @@ def _write_new(texts: Mapping[Path, str]) -> list[Path]:
     return list(texts)
 
 
-def _make_folder(folder: Path, made: list[Path]) -> None:
+def _make_folder(folder: Path, written: list[Path]) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir()
-        made.append(path)
+        written.append(path)
 
 
-def _take_back(made: list[Path]) -> None:
-    for path in reversed(made):
+def _take_back(written: list[Path]) -> None:
+    for path in reversed(written):
         if path.is_dir():
             path.rmdir()
         else:

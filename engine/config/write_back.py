@@ -340,9 +340,9 @@ def _is_block_text(leaf: Any) -> bool:
 def _dash_offset(root: yaml.MappingNode, key: yaml.Node | None, value: yaml.Node | None) -> int:
     """The offset of the dashes of this file's metrics, or else of its first list, or else two."""
     own = [(key, value)] if key is not None and value is not None else []
-    for name, held in [*own, *_pairs(root)]:
-        if isinstance(held, yaml.SequenceNode) and not held.flow_style and held.value:
-            return max(0, held.start_mark.column - name.start_mark.column)
+    for name, node in [*own, *_pairs(root)]:
+        if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
+            return max(0, node.start_mark.column - name.start_mark.column)
     return _STEP
 
 

@@ -194,12 +194,12 @@ def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
 
 
 def _price(model: str, base_url: str, prices: Prices) -> str | None:
-    heard = prices.cost_usd(model, base_url, Tokens(input=_SAMPLE, output=0))
+    input_usd = prices.cost_usd(model, base_url, Tokens(input=_SAMPLE, output=0))
     output_usd = prices.cost_usd(model, base_url, Tokens(input=0, output=_SAMPLE))
-    if heard is None or output_usd is None:
+    if input_usd is None or output_usd is None:
         return None
     scale = 1_000_000 / _SAMPLE
-    return f"${heard * scale:.4g} in, ${output_usd * scale:.4g} out per million tokens"
+    return f"${input_usd * scale:.4g} in, ${output_usd * scale:.4g} out per million tokens"
 
 
 def way_to(url: str) -> str:

@@ -267,10 +267,10 @@ def _with_times(take: FileTake, times_of: ForeignObject) -> FileTake:
 
 def _dated_rows(rows: tuple[R, ...], listed: object) -> Iterator[R]:
     """Add times and inputs to rows; those that a person added to the file follow without any."""
-    given = listed if isinstance(listed, list) else []
+    entries = listed if isinstance(listed, list) else []
     for index, row in enumerate(rows):
         # matched by position: a list that is longer than the rows is about other rows
-        history = given[index] if index < len(given) <= len(rows) else None
+        history = entries[index] if index < len(entries) <= len(rows) else None
         if isinstance(history, dict):
             yield replace(row, at=_time(history.get("at")), depends=_depends(history))
         else:

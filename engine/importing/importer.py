@@ -254,16 +254,16 @@ class Importer:
         """Return the workspace's definition, else theirs; None if neither exists. Raises
         `InputError` if their metrics differ."""
         ours, theirs = self.workspace.definition_path(name), source.definition_path
-        given = load_definition(theirs) if theirs.is_file() else None
+        their_definition = load_definition(theirs) if theirs.is_file() else None
         if not ours.is_file() or _same_file(ours, theirs):
-            return given
+            return their_definition
         standing = load_definition(ours)
-        other = [] if given is None else list(_other_metrics(standing, given))
+        other = [] if their_definition is None else list(_other_metrics(standing, their_definition))
         hint = "import into another workspace, or rename one of the two folders"
         if source.origin is not None:
             # a definition that was made from a log may be edited, and the edited one counts
             ids = {metric.id for metric in standing.metrics}
-            metrics = () if given is None else given.metrics
+            metrics = () if their_definition is None else their_definition.metrics
             other = [f"it has no {metric.id}" for metric in metrics if metric.id not in ids]
             hint = "import all logs of the task at once, into another workspace; or some --metric"
         if other:

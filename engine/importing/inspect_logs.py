@@ -85,23 +85,23 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
                 _read(log, into, benchmarks, problems, choice)
         except InputError as error:
             problems += error.problems
-    made = [benchmark for benchmark in benchmarks.values() if benchmark.metrics.taken]
+    usable = [benchmark for benchmark in benchmarks.values() if benchmark.metrics.taken]
     with_problem = {problem.path for problem in problems}
     empty = [
         benchmark
         for benchmark in benchmarks.values()
-        if benchmark not in made and with_problem.isdisjoint(benchmark.logs)
+        if benchmark not in usable and with_problem.isdisjoint(benchmark.logs)
     ]
     problems += map(_nothing_problem, empty)
-    if not made:
+    if not usable:
         raise InputError(problems)
     sources = []
-    for benchmark in made:
+    for benchmark in usable:
         write_folder(benchmark, choice)
         origin = benchmark.logs[0] if len(benchmark.logs) == 1 else Path(commonpath(benchmark.logs))
         sources.append(Source(benchmark.name, benchmark.folder, published=False, origin=origin))
     folder = ImportableFolder(into, KIND, sources)
-    return LogFolder(folder, problems, {benchmark.name: benchmark for benchmark in made})
+    return LogFolder(folder, problems, {benchmark.name: benchmark for benchmark in usable})
 
 
 def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:
@@ -125,14 +125,14 @@ def _read(
     before = dict(benchmark.numbers)
     # thousands of samples may have the same fault
     report = FileReport(log.path)
-    with benchmark.kept.open("ab") as kept:
+    with benchmark.kept.open("ab") as file:
         for sample in log.samples:
             line = _line(sample, log, benchmark, before, choice)
             if isinstance(line, Problem):
                 report.dropped += 1
                 report.tell(line)
             else:
-                kept.write(line)
+                file.write(line)
     problems += report.problems
     if more := report.dropped - len(report.problems):
         problems.append(Problem(f"and {more} more samples like these", log.path))

@@ -90,15 +90,15 @@ def _write_rows(
         _JsonArrayFile(names[0]) as scenarios,
         _JsonArrayFile(names[1]) as conversations,
         _JsonArrayFile(runs / "scores.json") as scores,
-        benchmark.kept.open("rb") as kept,
+        benchmark.kept.open("rb") as file,
     ):
         known: dict[str, bytes] = {}
         alone = len(benchmark.metrics.by_key) == 1
-        for line in kept:
-            for made in _rows(msgspec.json.decode(line), measured, rules, alone=alone):
-                _add_scenario(scenarios, made.scenario, known, benchmark.notes)
-                conversations.add(made.conversation)
-                for score in made.scores:
+        for line in file:
+            for rows in _rows(msgspec.json.decode(line), measured, rules, alone=alone):
+                _add_scenario(scenarios, rows.scenario, known, benchmark.notes)
+                conversations.add(rows.conversation)
+                for score in rows.scores:
                     scores.add(score)
 
 

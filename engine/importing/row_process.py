@@ -269,13 +269,13 @@ def _make_rows(
 ) -> None:
     read: list[int] = []
     known = KnownRows(reader, order.context.name)
-    made = BenchmarkRows(replace(order.context, known=known, on_read=read.append))
+    benchmark_rows = BenchmarkRows(replace(order.context, known=known, on_read=read.append))
     numbering = Numbering(UNPLACED, order.at)
     waiting: list[NumberedRows] = []
     sent = numbering.seq
     failed: CrosswindError | None = None
     try:
-        for row in made.rows():
+        for row in benchmark_rows.rows():
             waiting += numbering.add(row)
             if numbering.seq - sent >= _AT_ONCE:
                 waiting += numbering.rest()
@@ -287,5 +287,7 @@ def _make_rows(
     except CrosswindError as error:
         failed = error
     send(_MadeRows(waiting, sum(read)))
-    end = _EndOfRows(order.context.report, made.targets, made.metrics_named, failed)
+    end = _EndOfRows(
+        order.context.report, benchmark_rows.targets, benchmark_rows.metrics_named, failed
+    )
     send(end)

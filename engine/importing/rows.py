@@ -95,10 +95,10 @@ class CacheImport:
             return
         file = self.context.report.file(path)
         for index, row in enumerate(variants):
-            given = row
+            with_metric = row
             if isinstance(row, dict):
-                given = {**row, "metric_id": row.get("metric_id") or metric}
-            yield from self.scenario_import.cached(given, RowLocation(file, index, None))
+                with_metric = {**row, "metric_id": row.get("metric_id") or metric}
+            yield from self.scenario_import.cached(with_metric, RowLocation(file, index, None))
 
     def _read(self, path: Path) -> object:
         file = self.context.report.file(path)
@@ -111,14 +111,14 @@ class CacheImport:
         named = _FileName.of(path)
         file = self.context.report.file(path)
         for index, row in enumerate(rows):
-            given = (
+            with_metric = (
                 {"id": named.id, "sample": named.sample, **row} if isinstance(row, dict) else row
             )
-            if isinstance(given, dict) and self._is_known(given, named):
+            if isinstance(with_metric, dict) and self._is_known(with_metric, named):
                 file.rows += 1
                 file.known += 1
             else:
-                self.scores.keep(RowLocation(file, index, None), given, named.target)
+                self.scores.keep(RowLocation(file, index, None), with_metric, named.target)
 
     def _is_known(self, row: dict[str, Any], named: _FileName) -> bool:
         """Whether the finished files have this conversation, and so its scores."""

@@ -281,8 +281,8 @@ def _counting(
     secrets: frozenset[str],
     shared: SharedTranscript,
 ) -> FileTake:
-    said = row.get("transcript")
-    transcript = read_transcript(said, ours=entry, secrets=secrets, shared=shared)
+    messages = row.get("transcript")
+    transcript = read_transcript(messages, ours=entry, secrets=secrets, shared=shared)
     label = text(entry, "model") or target_model(row).model or model
     user = text(entry, "user_model") or text(row, "user_model") or UNKNOWN
     reason = _reason(entry, transcript) if entry else StopReason.UNKNOWN

@@ -77,9 +77,9 @@ class FilesRead:
 
 def _digest_of(files: Mapping[str, bytes]) -> str:
     whole = blake2b(digest_size=16)
-    for name, said in sorted(files.items()):
+    for name, content in sorted(files.items()):
         whole.update(f"{len(name)} {name} ".encode(errors="surrogateescape"))
-        whole.update(said)
+        whole.update(content)
     return whole.hexdigest()
 
 
@@ -324,8 +324,10 @@ class KnownRows:
         if self.reader is None or not self.has(key):
             return []
         takes = self.reader.takes(self.benchmark, key)
-        said = self.reader.message_digests(take.seq for take in takes)
-        return [KnownTake(take.seq, take.number, take.finished, said[take.seq]) for take in takes]
+        digests = self.reader.message_digests(take.seq for take in takes)
+        return [
+            KnownTake(take.seq, take.number, take.finished, digests[take.seq]) for take in takes
+        ]
 
     def verdicts(self, take: KnownTake) -> set[tuple[object, ...]]:
         """Return the `identity` of each verdict on a take."""

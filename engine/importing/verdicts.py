@@ -188,18 +188,18 @@ class _Label(TypedDict, total=False):
 
 def _label(verdict: Mapping[str, Any]) -> _Label:
     """Read a person's label; values that do not fit are left out."""
-    said = verdict.get("label")
+    written = verdict.get("label")
     label = _Label()
-    if not isinstance(said, dict) or verdict.get("source") != "human":
+    if not isinstance(written, dict) or verdict.get("source") != "human":
         return label
-    if (inclusion := _bounded_number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
+    if (inclusion := _bounded_number(written.get("inclusion"), 1.0)) is not None and inclusion > 0:
         label["inclusion"] = inclusion
-        label["stratum"] = storable(text(said, "stratum") or "")
-    if type(confidence := said.get("confidence")) is int and confidence in {1, 2, 3}:
+        label["stratum"] = storable(text(written, "stratum") or "")
+    if type(confidence := written.get("confidence")) is int and confidence in {1, 2, 3}:
         label["confidence"] = confidence
-    if (seconds := _bounded_number(said.get("seconds"), 1e6)) is not None:
+    if (seconds := _bounded_number(written.get("seconds"), 1e6)) is not None:
         label["seconds"] = seconds
-    if said.get("adjudicates") is True:
+    if written.get("adjudicates") is True:
         label["adjudicates"] = True
     return label
 

@@ -165,10 +165,10 @@ class WorkImport:
 
     def listed_calls(self, calls: Iterable[AttemptRow]) -> list[AttemptRow]:
         """Add calls that are listed one by one, so that no sum includes them again."""
-        made = list(calls)
-        for call in made:
+        listed = list(calls)
+        for call in listed:
             self._used.add(call)
-        return made
+        return listed
 
     def attempt(
         self, stage: Stage, unit: str, target: str | None, model: str, usage: Usage

@@ -57,11 +57,11 @@ class LabelledJudges:
     @classmethod
     def of(cls, definition: Definition, config: Config, reader: Reader) -> LabelledJudges | None:
         """Read them from the store; None where there are no labels."""
-        given = reader.peoples_verdicts(definition.name)
-        if not given:
+        peoples = reader.peoples_verdicts(definition.name)
+        if not peoples:
             return None
         judged = judged_conversations(definition, config, reader)
-        labels = labels_of(judged, given)
+        labels = labels_of(judged, peoples)
         if not (labels.people or labels.replaced):
             return None
         return cls(definition.name, definition.title, judged, labels, config.jury)
@@ -157,7 +157,7 @@ class LabelledJudges:
         }
 
     def _row(self, judged: JudgedConversation, judge: str, place: tuple[str, str]) -> JudgedRow:
-        given = [
+        of_judge = [
             row for row in judged.verdicts if row.source != HUMAN and judge in {row.judge, COUNTING}
         ]
         return JudgedRow(
@@ -167,15 +167,15 @@ class LabelledJudges:
             place,
             judged.metric.track,
             judged.present,
-            judged.present if judge == COUNTING else self._majority_vote(judged, given, judge),
-            first_turn(newest_votes(given)),
+            judged.present if judge == COUNTING else self._majority_vote(judged, of_judge, judge),
+            first_turn(newest_votes(of_judge)),
         )
 
     def _majority_vote(
-        self, judged: JudgedConversation, given: Sequence[Verdict], judge: str
+        self, judged: JudgedConversation, verdicts: Sequence[Verdict], judge: str
     ) -> bool | None:
         """Whether this judge finds the behaviour present, by the majority of its passes."""
-        passed = what_counts(newest_votes(given), replace(self.jury, judges=(judge,)))
+        passed = what_counts(newest_votes(verdicts), replace(self.jury, judges=(judge,)))
         return None if passed is None else passed is judged.metric.track.passes(present=True)
 
     def _labelled(self, rows: Mapping[tuple[int, str], JudgedRow]) -> list[LabelledRow]:

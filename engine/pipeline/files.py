@@ -224,8 +224,8 @@ def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
     return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))
 
 
-def _is_edited(given: Scenario, stored: ScenarioRow | None) -> bool:
-    return stored is None or differ(given, stored.scenario)
+def _is_edited(written: Scenario, stored: ScenarioRow | None) -> bool:
+    return stored is None or differ(written, stored.scenario)
 
 
 def _row(bench: RunContext, scenario: Scenario, *, removed: bool) -> ScenarioRow:

@@ -220,10 +220,10 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
     bases: dict[str, list[int]] = {}
     variants: list[str] = []
     waiting: dict[str, None] = {}
-    held = held_metrics(bench.definition, bench.config, bench.reader)
+    unapproved = held_metrics(bench.definition, bench.config, bench.reader)
     for metric in bench.definition.metrics:
         numbers, reason = _base_numbers(bench, order, metric, stored, removed)
-        if numbers and metric.id in held:
+        if numbers and metric.id in unapproved:
             waiting[metric.id] = None
         elif numbers:
             bases[metric.id] = numbers
@@ -234,7 +234,7 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
             continue
         if row.scenario.id not in anew:
             of_base = _variant_work(bench, order, row, stored, removed)
-            if of_base and row.scenario.metric_id in held:
+            if of_base and row.scenario.metric_id in unapproved:
                 waiting[row.scenario.metric_id] = None
                 continue
             variants += [item.unit for item in of_base]

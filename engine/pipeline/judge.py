@@ -202,15 +202,15 @@ class JudgingPlanner:
 
     def _missing(self, wanted: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
-        given = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
+        answered = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
         tried = {_voter(verdict) for verdict in judged}
         asked = {asking.voter: asking for asking in self.askings}
-        if given and tried.isdisjoint(asked) and not self._named:
+        if answered and tried.isdisjoint(asked) and not self._named:
             return set()
         return {
             voter
             for voter, asking in asked.items()
-            if voter not in given and not self._is_given_up(wanted.metric, asking, judged)
+            if voter not in answered and not self._is_given_up(wanted.metric, asking, judged)
         }
 
     def _is_given_up(self, metric: Metric, asking: Asking, verdicts: Sequence[Verdict]) -> bool:
@@ -229,12 +229,12 @@ class JudgingPlanner:
         """What has changed since each asking's newest valid verdict. Where no configured judge has
         judged, all askings are compared with the newest verdict of anybody; not for a named judge
         or a replay, to which other verdicts do not matter."""
-        given = [verdict for verdict in newest_votes(verdicts) if _is_model(verdict)]
-        mine = {_voter(verdict): verdict for verdict in given}
+        newest = [verdict for verdict in newest_votes(verdicts) if _is_model(verdict)]
+        mine = {_voter(verdict): verdict for verdict in newest}
         of_today = [asking for asking in self.askings if asking.voter in mine]
         pairs = [(asking, mine[asking.voter]) for asking in of_today]
-        if given and not of_today and not self._named:
-            pairs = [(asking, given[-1]) for asking in self.askings]
+        if newest and not of_today and not self._named:
+            pairs = [(asking, newest[-1]) for asking in self.askings]
         return {
             asking.voter: changed
             for asking, verdict in pairs

@@ -96,7 +96,7 @@ def _labelled(
     rows: list[Verdict] = []
     problems: list[Problem] = []
     for label in request.labels:
-        said = label.said or GivenLabel(LabelAnswer.CANNOT_TELL)
+        given = label.said or GivenLabel(LabelAnswer.CANNOT_TELL)
         try:
             if unlabelled.item(label.number).take not in counting:
                 what = f"number {label.number} has been played again since: leave it out"
@@ -105,7 +105,7 @@ def _labelled(
             row = label_verdict(
                 unlabelled,
                 label.number,
-                said,
+                given,
                 reader=reader,
                 definition=definition,
                 jury=config.jury,

@@ -157,17 +157,17 @@ def labelling(
         return None
     sample = samples[-1]
     numbers = {(item.take, item.metric_id): n for n, item in enumerate(sample.items, 1)}
-    given: dict[int, Verdict] = {}
+    by_number: dict[int, Verdict] = {}
     for verdict in reader.peoples_verdicts(benchmark):
         number = numbers.get((verdict.take, verdict.metric_id))
         if number is None or verdict.label_sample != sample.seq:
             continue
-        given.pop(number, None)
+        by_number.pop(number, None)
         if verdict.unscored != WITHDRAWN:
-            given[number] = verdict
+            by_number[number] = verdict
     current = {conversation.item for conversation in judged}
     gone = frozenset(number for item, number in numbers.items() if item not in current)
-    return LabellingProgress(sample, given, gone)
+    return LabellingProgress(sample, by_number, gone)
 
 
 def check_person(samples: Iterable[LabelSampleRow], person: str, account: str) -> None:
@@ -339,11 +339,13 @@ class Labels:
     """The number of conversations that each person has labelled."""
 
 
-def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) -> Labels:
+def labels_of(
+    judged: Sequence[JudgedConversation], verdicts_of_people: Iterable[Verdict]
+) -> Labels:
     """Combine all verdicts of people, given oldest first."""
     current = {conversation.item: conversation for conversation in judged}
     newest: dict[tuple[int, str], dict[tuple[str, bool], Verdict]] = defaultdict(dict)
-    for verdict in given:
+    for verdict in verdicts_of_people:
         if verdict.inclusion is not None or verdict.adjudicates:
             newest[verdict.take, verdict.metric_id][verdict.judge, verdict.adjudicates] = verdict
     settled: list[SettledLabel] = []

@@ -304,8 +304,8 @@ class Models:
 
     def held(self) -> dict[str, HeldCalls]:
         """What calls wait for, by model label, for models with waiting calls."""
-        held = {model.label: model.held() for model in self._real()}
-        return {label: why for label, why in held.items() if why is not None}
+        waiting = {model.label: model.held() for model in self._real()}
+        return {label: why for label, why in waiting.items() if why is not None}
 
     def limits(self) -> dict[str, tuple[int, int]]:
         """The concurrency limit and number of waiting calls of models at their limit, by label."""

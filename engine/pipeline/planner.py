@@ -177,8 +177,8 @@ _NAMED: Final = 8
 def _require_approval(bench: BenchmarkContext, order: Order) -> None:
     """Raise `InputError` if the order names conversations that wait for approval."""
     named = order.again.get(bench.name, ())
-    held = held_scenarios(bench) if named else {}
-    first = {name for key in named for name in held.get(key.scenario_id, ())}
+    unapproved = held_scenarios(bench) if named else {}
+    first = {name for key in named for name in unapproved.get(key.scenario_id, ())}
     if first:
         raise InputError(
             Problem(
@@ -267,12 +267,12 @@ class RemainingWork:
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
         required = is_required(bench.config, bench.name)
-        held = reviews.awaiting_approval() if required else {}
+        unapproved = reviews.awaiting_approval() if required else {}
         to_write = plan_scenarios(bench, Order((bench.name,)))
         fresh = [
             name
             for name, row in reviews.rows.items()
-            if row.played and name not in held and row.scenario.metric_id in bench.metrics
+            if row.played and name not in unapproved and row.scenario.metric_id in bench.metrics
         ]
         return cls(
             len(waiting),

@@ -101,7 +101,7 @@ def unrecorded(
 ) -> UnrecordedPrompts:
     """Count the rows of those conversations that do not record their prompts."""
     counted = [stored.counting[key] for key in stored.counting.keys() & asked]
-    given = [
+    verdicts_given = [
         verdict
         for _, verdicts in counted
         for verdict in counting_votes(verdicts, config.jury)
@@ -110,8 +110,8 @@ def unrecorded(
     return UnrecordedPrompts(
         takes=sum("prompt" not in (take.depends or {}) for take, _ in counted),
         of_takes=len(counted),
-        verdicts=sum("prompt" not in (verdict.depends or {}) for verdict in given),
-        of_verdicts=len(given),
+        verdicts=sum("prompt" not in (verdict.depends or {}) for verdict in verdicts_given),
+        of_verdicts=len(verdicts_given),
     )
 
 
@@ -175,7 +175,7 @@ def _asked_model(take: StoredTake, speaker: Speaker) -> tuple[str | None, str]:
 
 def _served_judges(counted: _Counted) -> Iterator[ServedByOthers]:
     served: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    given: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for _, verdicts in counted:
         newest = {
             (verdict.judge, verdict.number): verdict
@@ -183,11 +183,11 @@ def _served_judges(counted: _Counted) -> Iterator[ServedByOthers]:
             if verdict.passed is not None
         }
         for verdict in newest.values():
-            given[verdict.judge] += 1
+            totals[verdict.judge] += 1
             if verdict.served_by is not None:
                 served[verdict.judge][verdict.served_by] += 1
     for judge, names in sorted(served.items()):
-        yield ServedByOthers(f"verdicts of {judge}", None, judge, dict(names), given[judge])
+        yield ServedByOthers(f"verdicts of {judge}", None, judge, dict(names), totals[judge])
 
 
 class StaleFinder:

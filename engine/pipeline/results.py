@@ -345,9 +345,9 @@ def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
     """Configured judges that lack passes in conversations where another of them counts."""
     counts: Counter[str] = Counter()
     for outcome in outcomes:
-        given = Counter(vote.judge for vote in outcome.votes if vote.counts)
-        if any(given[judge] for judge in jury.judges):
-            counts.update(judge for judge in jury.judges if given[judge] < jury.passes)
+        votes_of_judges = Counter(vote.judge for vote in outcome.votes if vote.counts)
+        if any(votes_of_judges[judge] for judge in jury.judges):
+            counts.update(judge for judge in jury.judges if votes_of_judges[judge] < jury.passes)
     return dict(sorted(counts.items()))
 
 

@@ -63,9 +63,9 @@ class Agents(Protocol):
     """Assigns requests to workers. Belongs to one event loop."""
 
     def slot(
-        self, destination: RequestDestination, held: SayWaiting
+        self, destination: RequestDestination, say_waiting: SayWaiting
     ) -> AbstractAsyncContextManager[AgentSlot]:
-        """Wait until a worker has room, while `held` shows why. Raises `NoVariableError`."""
+        """Wait until a worker has room, while `say_waiting` shows why. Raises `NoVariableError`."""
         ...
 
     async def probe(self, host_port: HostPort) -> bool:

@@ -224,9 +224,9 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     # "max_tokens must be at most 4096" names a parameter without refusing it
     if _OUT_OF_RANGE.search(failure.message) and not _UNKNOWN.search(failure.message):
         return None
-    given = failure.param.lower()
+    param = failure.param.lower()
     for name, spellings in _DROPPABLE.items():
-        if name in sent and any(given == word or given.endswith(f".{word}") for word in spellings):
+        if name in sent and any(param == word or param.endswith(f".{word}") for word in spellings):
             return name
     first: tuple[int, str] | None = None
     for name, spellings in _DROPPABLE.items():
@@ -236,8 +236,8 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
         # the first one named, as a list of supported parameters often follows
         if name in sent and match and (first is None or match.start() < first[0]):
             first = (match.start(), name)
-    if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
-        return given.split(".")[0]
+    if first is None and param.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
+        return param.split(".")[0]
     return None if first is None else first[1]
 
 
@@ -246,9 +246,9 @@ def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
     or for its value, as it then refuses every request."""
     if failure.cause is not Cause.STATUS or failure.status not in _OF_A_SETTING:
         return None
-    given = failure.param.removeprefix("body.").partition(".")[0]
-    if given in settings:
-        return given
+    setting = failure.param.removeprefix("body.").partition(".")[0]
+    if setting in settings:
+        return setting
     message = _beside_the_request(failure.message)
     if not (_UNKNOWN.search(message) or _OUT_OF_RANGE.search(message)):
         return None

@@ -231,9 +231,9 @@ class _Call:
             await self._wait_for_files()
             return await self._send_with(self._exchange_here)
         try:
-            async with AsyncExitStack() as held:
+            async with AsyncExitStack() as stack:
                 async with accounts.stoppable.waiting():
-                    slot = await held.enter_async_context(
+                    slot = await stack.enter_async_context(
                         agents.slot(destination, self.sender.waits.holding)
                     )
                 return await self._send_with(partial(self._exchange_by_worker, slot, destination))
@@ -593,8 +593,8 @@ class _Call:
         """Hold back the calls that the server asks to wait."""
         if step.all_wait_s:
             # some limits are of the key, and apply to all of its models; others are of one model
-            held = self.account.cooldown if concerns_account(failure) else self._limiter
-            held.close_for(step.all_wait_s)
+            gate = self.account.cooldown if concerns_account(failure) else self._limiter
+            gate.close_for(step.all_wait_s)
 
     async def _pause(self, step: Retry) -> None:
         # a wait of 0 s need not be shown

@@ -140,7 +140,7 @@ _TOLD: Final = {
 
 def route_of(headers: Mapping[str, str]) -> GatewayRoute:
     """Read a gateway's headers, whose names are in lower case."""
-    told = tuple(
+    shown = tuple(
         f"{words} {one_line(value, LONGEST_NAME)}"
         for name, words in _TOLD.items()
         if (value := headers.get(name))
@@ -148,7 +148,7 @@ def route_of(headers: Mapping[str, str]) -> GatewayRoute:
     fallbacks = headers.get("x-litellm-attempted-fallbacks", "").strip()
     number = int(fallbacks) if re.fullmatch(r"[0-9]{1,3}", fallbacks) else 0
     cost = _header_amount(headers.get("x-litellm-response-cost", ""))
-    return GatewayRoute(number, told, cost) if number or told or cost else NO_ROUTE
+    return GatewayRoute(number, shown, cost) if number or shown or cost else NO_ROUTE
 
 
 def _header_amount(text: str) -> float | None:

@@ -83,12 +83,12 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> i
 def _write_documents(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:
     """Write the documents into the folder; their names."""
     names: list[str] = []
-    made: set[Path] = set()
+    folders: set[Path] = set()
     for name, content in documents:
         path = folder / name
-        if path.parent not in made:
+        if path.parent not in folders:
             path.parent.mkdir(parents=True, exist_ok=True)
-            made.add(path.parent)
+            folders.add(path.parent)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         names.append(name)
     return names

@@ -196,15 +196,15 @@ class LinkState:
             mirror.forget()
             return
         news = read(value, SomeText)
-        heard = news.heard
-        follows = heard.speech == mirror.speech and news.start == mirror.cursor
+        live_text = news.heard
+        follows = live_text.speech == mirror.speech and news.start == mirror.cursor
         # a part from the middle of a message that is not held here: ask for it from the beginning
         if not follows and news.start:
             mirror.forget()
             mirror.interest.due = now
             return
-        mirror.said = mirror.said + heard.text if follows else heard.text
-        mirror.speech, mirror.cursor = heard.speech, heard.cursor
+        mirror.said = mirror.said + live_text.text if follows else live_text.text
+        mirror.speech, mirror.cursor = live_text.speech, live_text.cursor
         # at once, without waiting a period: a long message that had begun before anybody looked is
         # loaded as fast as possible
         if news.more:

@@ -103,15 +103,15 @@ class SomeText(msgspec.Struct, frozen=True):
     """The cursor at which the piece begins."""
 
     @classmethod
-    def of(cls, heard: LiveText) -> SomeText:
+    def of(cls, live_text: LiveText) -> SomeText:
         """As much of the text as one answer may contain."""
-        text = heard.text[:LONGEST_TEXT]
+        text = live_text.text[:LONGEST_TEXT]
         # as sent: a character beyond ASCII takes six bytes of escapes, or twelve
         while len(encode_value(text)) > LONGEST_TEXT:
             text = text[: len(text) // 2]
-        start = heard.cursor - len(heard.text)
-        more = len(text) < len(heard.text)
-        return cls(heard.speech, text, start + len(text), more, start)
+        start = live_text.cursor - len(live_text.text)
+        more = len(text) < len(live_text.text)
+        return cls(live_text.speech, text, start + len(text), more, start)
 
     @property
     def heard(self) -> LiveText:

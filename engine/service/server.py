@@ -226,8 +226,8 @@ class Server:
                 case BoardAsked():
                     watcher.say(encode_ok_of(number, self._board.if_newer(asked.seen)))
                 case TextAsked():
-                    heard = self._text(asked)
-                    text = None if heard is None else SomeText.of(heard)
+                    live_text = self._text(asked)
+                    text = None if live_text is None else SomeText.of(live_text)
                     watcher.say(encode_ok(number, text))
                 case CommandAsked():
                     task = asyncio.create_task(self._carry_out(number, asked.request, watcher))
@@ -237,11 +237,11 @@ class Server:
             watcher.say(encode_error(number, str(error)))
 
     def _text(self, asked: TextAsked) -> LiveText | None:
-        heard = self._engine.text(asked.benchmark, asked.key, asked.cursor)
+        live_text = self._engine.text(asked.benchmark, asked.key, asked.cursor)
         # the cursor belongs to another message: send this one from the beginning
-        if heard is not None and asked.cursor and heard.speech != asked.speech:
+        if live_text is not None and asked.cursor and live_text.speech != asked.speech:
             return self._engine.text(asked.benchmark, asked.key)
-        return heard
+        return live_text
 
     async def _carry_out(self, number: int, request: Request, watcher: _Watcher) -> None:
         try:

@@ -96,7 +96,7 @@ def spawn(job: EngineJob) -> int:
     Raises `EngineStartError` with the engine's message and exit code.
     """
     listen, speak = os.pipe()
-    with _open_log(job.settings.root) as log, os.fdopen(listen, "rb") as heard:
+    with _open_log(job.settings.root) as log, os.fdopen(listen, "rb") as pipe:
         try:
             child = subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
                 # `-P`: the current folder may contain a file that is named like a module
@@ -116,7 +116,7 @@ def spawn(job: EngineJob) -> int:
             os.close(speak)
         child.communicate(encode_value(job).decode("ascii"))  # it forks the engine and exits
         # until the end of the pipe: one message, or nothing if the engine ended before it had one
-        output = heard.read()
+        output = pipe.read()
     word = _understood(output)
     if word is None:
         log_path = job.settings.root / LOG_FILE

@@ -170,8 +170,8 @@ async def _marks(
 ) -> LandmarkMarks:
     expected = list(with_landmark)
 
-    def fault(given: LandmarkMarks) -> str | None:
-        named = [landmark.message for landmark in given.landmarks]
+    def fault(answer: LandmarkMarks) -> str | None:
+        named = [landmark.message for landmark in answer.landmarks]
         if named == expected:
             return None
         return f"landmarks: expected one for each of the messages {expected}, found {named}"

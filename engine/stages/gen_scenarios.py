@@ -263,10 +263,10 @@ def scenario_digest(scenario: Scenario) -> str:
 def variant_fault(answer: GeneratedVariant, base: Scenario) -> str | None:
     """What is wrong with an answer, in words for the model; None for a good one. Landmarks must
     keep the base's turns, so that conversations can be compared."""
-    given = [mark.turn for mark in answer.landmarks]
+    turns = [mark.turn for mark in answer.landmarks]
     wanted = [mark.turn for mark in base.landmarks]
-    if given != wanted:
-        return f"the landmarks must stay at the turns {wanted}, but they are at {given}"
+    if turns != wanted:
+        return f"the landmarks must stay at the turns {wanted}, but they are at {turns}"
     return None
 
 

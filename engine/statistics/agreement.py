@@ -107,10 +107,10 @@ def agreement(
     alike: defaultdict[tuple[Hashable, int, int], float] = defaultdict(float)
     worth = repeat(1) if weights is None else weights
     for answers, place, weight in zip(ratings, places, worth, strict=False):
-        given = [answer for answer in answers if answer is not None]
-        if len(given) > 1:
+        known_answers = [answer for answer in answers if answer is not None]
+        if len(known_answers) > 1:
             # things answered alike are added up first: thousands make a few dozen kinds
-            alike[place, sum(given), len(given)] += weight
+            alike[place, sum(known_answers), len(known_answers)] += weight
     sums: dict[Hashable, _Sums] = {}
     for (place, passed, rated), number in alike.items():
         sums[place] = sums.get(place, _NOTHING).plus(_Sums.of(passed, rated, number))

@@ -302,7 +302,10 @@ def _fitted_gaps(
     target: str | None, variants: Mapping[str, Sequence[Variant]]
 ) -> list[DemographicGap]:
     axes = {
-        axis for found in variants.values() for variant in found for axis in variant.demographic
+        axis
+        for of_target in variants.values()
+        for variant in of_target
+        for axis in variant.demographic
     }
     rows = [
         VariantScore(
@@ -312,16 +315,16 @@ def _fitted_gaps(
             variant.rate,
             variant.scored,
         )
-        for played, found in variants.items()
-        for variant in found
+        for played, of_target in variants.items()
+        for variant in of_target
         if variant.scored and variant.demographic.keys() == axes
     ]
     fit = DemographicFit(rows)
     return [
-        DemographicGap(axis, left, right, target, *found)
+        DemographicGap(axis, left, right, target, *difference)
         for axis in sorted(axes)
         for left, right in combinations(sorted({row.demographic[axis] for row in rows}), 2)
-        if (found := fit.difference(axis, left, right))
+        if (difference := fit.difference(axis, left, right))
     ]
 
 

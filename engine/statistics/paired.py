@@ -344,11 +344,11 @@ def simultaneous(
 ) -> list[Adjusted]:
     """Adjusted differences, part by part in the order given: all intervals hold at once in at least
     95% of such families, so that at most 5% have any false mark, whatever is true."""
-    allowed = levels({part: _size(found) for part, found in family.items()}, shares)
+    allowed = levels({part: _size(of_part) for part, of_part in family.items()}, shares)
     return [
         _adjust(difference, allowed[part]) if part in allowed else Adjusted(None, None)
-        for part, found in family.items()
-        for difference in found
+        for part, of_part in family.items()
+        for difference in of_part
     ]
 
 

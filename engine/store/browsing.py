@@ -424,8 +424,8 @@ def _where_clause(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Par
         either = " OR ".join(sql for sql, _ in alternatives) or "1"
         # coalesce: NULL would match neither a filter nor its negation
         parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
-        for _, given in alternatives:
-            parameters += given
+        for _, values in alternatives:
+            parameters += values
     return "".join(parts), parameters
 
 

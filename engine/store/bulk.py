@@ -311,9 +311,9 @@ class Numbering:
             self._plain = []
         self._count = 0
 
-    def _put_row(self, row: StoredRow, given: Sequence[Value]) -> int:
+    def _put_row(self, row: StoredRow, decided_values: Sequence[Value]) -> int:
         self.seq += 1
-        values = VALUES[type(row)](row, self.seq, self.at, *given)
+        values = VALUES[type(row)](row, self.seq, self.at, *decided_values)
         self._waiting[TABLE_OF[type(row)]].append(values)
         self._count += 1
         return self.seq
@@ -326,11 +326,11 @@ class Numbering:
             self._messages(take.messages, seq)
             before.begin(has_reply=_has_reply(take.messages))
             for row in take.behind_messages():
-                before.add(row, given := decided(row, before, seq))
-                self._put_row(row, given)
+                before.add(row, decided_values := decided(row, before, seq))
+                self._put_row(row, decided_values)
         for rest in (*conversation.attempts, *conversation.states):
-            before.add(rest, given := decided(rest, before, 0))
-            self._put_row(rest, given)
+            before.add(rest, decided_values := decided(rest, before, 0))
+            self._put_row(rest, decided_values)
 
     def _messages(self, messages: Sequence[MessageRow], take: int) -> None:
         if isinstance(messages, PlainMessages):
@@ -370,15 +370,17 @@ class _WrittenConversation:
         """Begin another take."""
         self._has_reply, self._is_finished, self._votes = has_reply, False, []
 
-    def add(self, row: StoredRow, given: Sequence[Value]) -> None:
+    def add(self, row: StoredRow, decided_values: Sequence[Value]) -> None:
         """Add a row with what `decided` returned for it."""
         match row:
             case StateRow():
                 self._states[row.stage, row.unit] = row.state.value
             case TakeEndRow():
-                self._is_finished = bool(given[-1])
+                self._is_finished = bool(decided_values[-1])
             case Verdict():
-                self._counted[row.track] = None if given[-1] is None else bool(given[-1])
+                self._counted[row.track] = (
+                    None if decided_values[-1] is None else bool(decided_values[-1])
+                )
 
     def state(self, row: StateRow) -> str | None:
         return self._states.get((row.stage, row.unit))

@@ -140,8 +140,8 @@ def _reader(wanted: type, columns: tuple[str, ...]) -> Convert:
     half the time of names: SQLite's rows search for a name from the first column on."""
     names: dict[str, Any] = {}
     lines: list[str] = []
-    made = _emit_constructor(wanted, columns, names, lines, inner=False)
-    return _compiled_lines([*lines, f"return {made}"], names)
+    constructor = _emit_constructor(wanted, columns, names, lines, inner=False)
+    return _compiled_lines([*lines, f"return {constructor}"], names)
 
 
 def _emit_constructor(
@@ -187,8 +187,8 @@ def _decoder(hint: Any) -> Convert | None:
         item: Any = get_args(hint)[0]
         names: dict[str, Any] = {}
         parts = [_call(_decoder(of), f"row[{name!r}]", names) for name, of in _fields(item)]
-        made = _compiled(f"lambda row: {_name_for(item, names)}({', '.join(parts)})", names)
-        return lambda text: tuple(made(row) for row in json.loads(text))
+        construct = _compiled(f"lambda row: {_name_for(item, names)}({', '.join(parts)})", names)
+        return lambda text: tuple(construct(row) for row in json.loads(text))
     return None
 
 
@@ -308,8 +308,8 @@ def _compiled_lines(lines: Sequence[str], names: dict[str, Any]) -> Convert:
 
 
 def _compiled(source: str, names: dict[str, Any]) -> Convert:
-    made: Convert = eval(source, names)  # noqa: S307  (made of the names of fields, by this module)
-    return made
+    function: Convert = eval(source, names)  # noqa: S307  (made of the names of fields, by this module)
+    return function
 
 
 _Texts = tuple[str, ...]

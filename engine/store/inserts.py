@@ -57,8 +57,10 @@ def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
 def insert(connection: sqlite3.Connection, row: StoredRow, *, seq: int, at: int) -> None:
     """Insert a row. Raises `StoreError` if it contradicts the rows there, and `sqlite3.Error`."""
     take = getattr(row, "take", 0)  # faster than asking for the class of the row
-    given = decided(row, StoredPriorRows(connection), take)
-    connection.execute(INSERTS[TABLE_OF[type(row)]], VALUES[type(row)](row, seq, at, *given))
+    decided_values = decided(row, StoredPriorRows(connection), take)
+    connection.execute(
+        INSERTS[TABLE_OF[type(row)]], VALUES[type(row)](row, seq, at, *decided_values)
+    )
 
 
 class PriorRows(Protocol):
@@ -180,7 +182,7 @@ class StoredPriorRows:
             f"WHERE {_SAME} ORDER BY t.number DESC LIMIT 1",
             self._conversation(take),
         ).fetchone()
-        given = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT judge, source, number, metric_id, CASE WHEN json_valid(depends) "
             "THEN json_extract(depends, '$.\"metric definition\"') END, passed, unscored "
             "FROM verdict WHERE take = ? ORDER BY seq",
@@ -189,7 +191,7 @@ class StoredPriorRows:
         # a vote is given under one definition of its metric, whose digest `depends` has
         votes: list[Vote] = [
             PlainVote(judge, source, number, metric, under, optional_bool(passed), why)
-            for judge, source, number, metric, under, passed, why in given
+            for judge, source, number, metric, under, passed, why in rows
         ]
         if take == counting:
             votes.append(replace(row, judge=storable(row.judge), metric_id=storable(row.metric_id)))

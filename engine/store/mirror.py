@@ -154,8 +154,8 @@ class Mirror:
     def _made_from(self, benchmark: str, sources: MirrorSources) -> str:
         """Return a digest of everything that decides what the files hold."""
         rows = self._reader.rows_digest(benchmark)
-        given = repr((program_digest(), rows, sources.metrics, sources.targets, sources.jury))
-        digest = blake2b(given.encode(errors="replace"), digest_size=16)
+        inputs = repr((program_digest(), rows, sources.metrics, sources.targets, sources.jury))
+        digest = blake2b(inputs.encode(errors="replace"), digest_size=16)
         results = sources.results
         if isinstance(results, LazyResults):
             digest.update(results.made_from.encode(errors="replace"))

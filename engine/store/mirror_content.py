@@ -159,10 +159,10 @@ def _known_values(row: Row, names: Sequence[str]) -> JsonObject:
 
 @reporting_damage
 def _provenance_json(row: Row) -> JsonObject:
-    made: JsonObject = {"at": row["at"]}
+    fields: JsonObject = {"at": row["at"]}
     if row["depends"] is not None:
-        made["depends"] = json.loads(row["depends"])
-    return made
+        fields["depends"] = json.loads(row["depends"])
+    return fields
 
 
 def _metric(row: Row) -> JsonObject:

@@ -209,9 +209,9 @@ class Reader:
     def find_ids_within(self, part: str, limit: int) -> list[tuple[str, str, str]]:
         """As `find_ids`, for ids that contain `part` but do not begin with it in this case."""
         matches: list[tuple[str, str, str]] = []
-        given = (part.lower(), part)
+        texts = (part.lower(), part)
         for kind, sql in _IDS_WITHIN.items():
-            rows = self.connection.all(sql, (*given, limit - len(matches), part + _BEYOND))
+            rows = self.connection.all(sql, (*texts, limit - len(matches), part + _BEYOND))
             matches += [(row["benchmark"], row["id"], kind) for row in rows]
         return matches
 

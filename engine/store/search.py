@@ -146,11 +146,11 @@ class Search:
         if not query:
             return 0
         with self._reading.lock, _translated(self._index):
-            [found] = self._reading.connection.execute(
+            [number] = self._reading.connection.execute(
                 f"SELECT count(*) {_MATCHES}",
                 self._wanted(query, speaker, benchmark),
             ).fetchone()
-        return int(found)
+        return int(number)
 
     def interrupt(self) -> None:
         """End what other threads wait for at once, with a `StoreError`."""

@@ -467,8 +467,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _is_being_spoken(self) -> bool:
         take = self._dialogue.take if self._dialogue else None
-        heard = self._replay or self.watched.link
-        return take is not None and take.stop_reason is None and heard is not None
+        source = self._replay or self.watched.link
+        return take is not None and take.stop_reason is None and source is not None
 
     def _dialogue_blocks(self) -> list[Block]:
         blocks: list[Block] = []

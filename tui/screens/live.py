@@ -260,9 +260,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self.shell.preferences.choose(
             replace(self.shell.preferences.choices, thoughts=self._state.thoughts)
         )
-        held = None if self._state.missed is None else self._state.as_held()
-        if held is not None:
-            self._talk.show(held)
+        frozen = None if self._state.missed is None else self._state.as_held()
+        if frozen is not None:
+            self._talk.show(frozen)
 
     def action_concurrency(self, step: int) -> None:
         now = self._state.at_once

@@ -398,19 +398,19 @@ def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Verdic
 
 
 def _side_blocks(pair: _VerdictChange, name: str, refusal: str | None = None) -> list[Block]:
-    given = pair.old if name == "before" else pair.new
-    if given is None and refusal is not None:
+    shown = pair.old if name == "before" else pair.new
+    if shown is None and refusal is not None:
         title = Rule("side", name, "not judged", ink=Ink.STRONG)
         return [title, Passage("none", "because", display_text(refusal), Ink.MUTED, Ink.BAD)]
-    if given is None:
+    if shown is None:
         none = "none yet" if name == "now" else "none"
         title = Rule("side", name, ink=Ink.STRONG)
         return [title, Passage("none", "", none, ink=Ink.MUTED)]
-    note = "counts" if given.seq in pair.votes else "does not count"
+    note = "counts" if shown.seq in pair.votes else "does not count"
     title = Rule("side", name, note, ink=Ink.STRONG)
     return [
         title,
-        *(_aligned_block(block, place) for place, block in enumerate(one_verdict(given, None))),
+        *(_aligned_block(block, place) for place, block in enumerate(one_verdict(shown, None))),
     ]
 
 

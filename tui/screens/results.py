@@ -552,8 +552,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _age(self) -> Piece:
         if self._name in self._faults and self._report is not None:
             return Piece("  cannot be added up anew: u tries again", Ink.BAD)
-        made = self._made.get(self._name or "")
-        if made is None or self._moment is None:
+        built_at = self._made.get(self._name or "")
+        if built_at is None or self._moment is None:
             return Piece("  adding up …" if self._name not in self._faults else "", Ink.ACCENT)
         if self._name not in self._changed and self._reading is None:
             stale = self._stale_conversations()
@@ -561,7 +561,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return (
                 Piece(f"  {stale:,} stale", Ink.WARN) if stale else Piece("  up to date", Ink.FAINT)
             )
-        seconds = max(int(self._moment.seconds - made), 0)
+        seconds = max(int(self._moment.seconds - built_at), 0)
         if self._reading == self._name:
             return Piece(f"  {seconds} s old, adding up …", Ink.ACCENT)
         return Piece(f"  {seconds} s old", Ink.MUTED)

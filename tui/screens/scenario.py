@@ -266,9 +266,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         spot, wide = self._grid.cursor, self._is_wide
         other = spot != self._detailed
         self._detailed, self._was_wide = spot, wide
-        told, setup, others = self._detail_blocks()
+        dialogue, setup, others = self._detail_blocks()
         beside = [*self._metric_blocks(), *setup] if wide else []
-        blocks = [*told, *others] if wide else [*told, *setup, *others]
+        blocks = [*dialogue, *others] if wide else [*dialogue, *setup, *others]
         for view, shown in ((self._detail, blocks), (self._side, beside)):
             if other:
                 view.show_another(shown, follow=False)
@@ -290,8 +290,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         if self._fault is not None:
             return _only(Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD))
         if not self._scenarios:
-            told = "There is no such scenario in the store."
-            return _only(Passage("none", "", told, ink=Ink.WARN))
+            sentence = "There is no such scenario in the store."
+            return _only(Passage("none", "", sentence, ink=Ink.WARN))
         spot = self._grid.cursor
         setup = _setup(self._scenarios[min(spot.group, len(self._scenarios) - 1)])
         take = self._at(spot)

@@ -526,8 +526,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         verdicts, jury = self.watched.reader.verdicts(row), self.watched.jury
         browsed = self._browser.rows([row], self.watched.judges).get(row)
         if browsed is not None:
-            given = browsed.verdict
-            self._metric = metric_in(self.watched, given.benchmark, given.key.scenario_id)
+            verdict = browsed.verdict
+            self._metric = metric_in(self.watched, verdict.benchmark, verdict.key.scenario_id)
             self._group = group_parts(browsed.who)
             self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury)]
         return verdict_blocks(verdicts, jury)

@@ -479,11 +479,11 @@ class EngineControl:
         self, make: Callable[[str], BenchmarkInfo], name: str, then: Callable[[], None]
     ) -> None:
         try:
-            made = await asyncio.to_thread(make, name)
+            benchmark = await asyncio.to_thread(make, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
-        self._watch.benchmarks = [*self._watch.benchmarks, made]
+        self._watch.benchmarks = [*self._watch.benchmarks, benchmark]
         self._tell(f"{name} is made: e describes what it measures, then b runs it")
         then()
         self._look()

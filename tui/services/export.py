@@ -181,14 +181,14 @@ def _text(
         if message.thought:
             yield f"> thought: {message.thought}\n"
         yield message.text
-    for given in verdicts:
-        yield f"\n## {verdict(given.passed)}, by {given.judge}\n"
-        if given.served_by:
-            yield f"Given by {given.served_by}, not the model that was asked\n"
-        if given.unscored:
-            yield f"Unscored: {given.unscored}\n"
-        yield given.justification
-        yield from (f"\n> {quote.text}" for quote in given.quotes)
+    for shown in verdicts:
+        yield f"\n## {verdict(shown.passed)}, by {shown.judge}\n"
+        if shown.served_by:
+            yield f"Given by {shown.served_by}, not the model that was asked\n"
+        if shown.unscored:
+            yield f"Unscored: {shown.unscored}\n"
+        yield shown.justification
+        yield from (f"\n> {quote.text}" for quote in shown.quotes)
     yield ""
 
 

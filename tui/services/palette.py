@@ -94,8 +94,8 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
             by_name.setdefault(command.name, command)
     if isinstance(screen, WatchingScreen) and not screen.blind:
         shell = screen.shell
-        given = (*_of_subject(app, screen), *_named_commands(shell), *_themes(app, shell))
-        for command in (*given, _person(app, shell)):
+        of_screen = (*_of_subject(app, screen), *_named_commands(shell), *_themes(app, shell))
+        for command in (*of_screen, _person(app, shell)):
             by_name.setdefault(command.name, command)
     order = list(PaletteGroup)
     return sorted(by_name.values(), key=lambda command: order.index(command.group))
@@ -103,13 +103,13 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
 
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
     """The command of an action; None for cursor movements and for actions not possible now."""
-    _, action, given = parse(deed.action)
+    _, action, arguments = parse(deed.action)
     movement = deed.meaning == deed.description
-    if movement or action in _LEFT_OUT or not deed.node.check_action(action, given):
+    if movement or action in _LEFT_OUT or not deed.node.check_action(action, arguments):
         return None
     name = _NAMES.get(deed.action, deed.description)
     if action == "go":
-        name = str(given[0]).lower()
+        name = str(arguments[0]).lower()
     return PaletteCommand(
         _group(action),
         name,

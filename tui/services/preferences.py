@@ -48,9 +48,9 @@ def _existing_file(path: Path) -> Path | None:
 
 def _folder(environ: Mapping[str, str], variable: str, name: str) -> Path:
     """A folder by the XDG base directory rules: a path that is not absolute is ignored."""
-    given = Path(environ.get(variable, ""))
+    base = Path(environ.get(variable, ""))
     home = Path(environ.get("HOME") or Path.home())
-    return (given if given.is_absolute() else home / name) / "crosswind"
+    return (base if base.is_absolute() else home / name) / "crosswind"
 
 
 def write_private(path: Path, text: str) -> None:

@@ -224,16 +224,16 @@ class TargetSpeeds:
         known = self._known.get((benchmark, target))
         # in both directions, since a wall clock may be set back
         if known is None or not known.at <= at < known.at + EVERY:
-            found = progress.time_to_end(at, info.turns)
+            time_left = progress.time_to_end(at, info.turns)
             speed = progress.tokens.per_second(at)
             speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
             speeds.append(speed)
-            left = UNKNOWN if found is None else duration(found.likely)
+            left = UNKNOWN if time_left is None else duration(time_left.likely)
             known = _SpeedSample(
                 at,
                 amount(speed) if speed else UNKNOWN,
                 left,
-                left if found is None else _range_words(found.low, found.high),
+                left if time_left is None else _range_words(time_left.low, time_left.high),
                 sparkline(speeds),
             )
             self._known[benchmark, target] = known

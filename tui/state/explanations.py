@@ -140,7 +140,7 @@ def _units(units: Iterable[StateRow]) -> list[Block]:
 def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     """What is kept of an interrupted run, and how to continue it."""
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
-    kept = "Every message and verdict that was stored is kept."
+    sentence = "Every message and verdict that was stored is kept."
     lost = "Nothing was being said."
     if played.running:
         lost = (
@@ -148,7 +148,7 @@ def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
             "whole message; only what was being said at that moment is said anew."
         )
     return [
-        Passage("kept", "kept", kept, Ink.GOOD, close=True),
+        Passage("kept", "kept", sentence, Ink.GOOD, close=True),
         Passage("lost", "lost", lost, Ink.WARN),
     ]
 

@@ -181,17 +181,17 @@ def _counted_words(votes: Sequence[Verdict], why_none: str | None) -> str:
     return f"{agree} of {len(votes)} votes"
 
 
-def _others_words(said: Sequence[bool | None], singular: str, many: str) -> str:
+def _others_words(answers: Sequence[bool | None], singular: str, many: str) -> str:
     """`1 other says ✓`, `3 people: 1 ✓ 2 ✗`; nothing where there are none."""
-    if not said:
+    if not answers:
         return ""
-    says = ":" if len(set(said)) > 1 else " says" if len(said) == 1 else " say"
-    return f"{plural(len(said), singular, many)}{says} {_signs(said)}"
+    says = ":" if len(set(answers)) > 1 else " says" if len(answers) == 1 else " say"
+    return f"{plural(len(answers), singular, many)}{says} {_signs(answers)}"
 
 
-def _signs(said: Iterable[bool | None]) -> str:
+def _signs(answers: Iterable[bool | None]) -> str:
     """`✓` if they all say so, else `1 ✓ 2 ✗`."""
-    signs = Counter(verdict(passed)[0] for passed in said)
+    signs = Counter(verdict(passed)[0] for passed in answers)
     if len(signs) == 1:
         return next(iter(signs))
     return " ".join(f"{signs[sign]} {sign}" for sign in "✓✗·" if sign in signs)

@@ -74,8 +74,10 @@ class LabelForm:
 
     def label(self, answer: LabelAnswer) -> NumberedLabel:
         replies = tuple(sorted(self.marked)) if answer is LabelAnswer.PRESENT else ()
-        given = GivenLabel(answer, replies, self.note, self.confidence, round(self.seconds, 1))
-        return NumberedLabel(self.item.number, given)
+        given_label = GivenLabel(
+            answer, replies, self.note, self.confidence, round(self.seconds, 1)
+        )
+        return NumberedLabel(self.item.number, given_label)
 
     def blocks(self, *, with_definition: bool) -> list[Block]:
         """The transcript, preceded by the definition unless that is shown elsewhere."""

@@ -28,9 +28,9 @@ def other_conversations(
         row = rows.get(take.take_seq)
         if row is None:
             continue
-        given = row.verdict
-        why = given.justification if given.quote is None else f"“{given.quote}”"
-        why = why if given.unscored is None else given.unscored
+        shown = row.verdict
+        why = shown.justification if shown.quote is None else f"“{shown.quote}”"
+        why = why if shown.unscored is None else shown.unscored
         name, ink = one_line(str(take.key)), VERDICT_INKS[take.passed]
         outcome = "unscored" if take.passed is None else verdict(take.passed)
         blocks += [

@@ -275,8 +275,8 @@ def run_sentence(
     if judged.running:
         parts.append(f"{judged.running:,} being judged")
     if board is not None and board.waits:
-        held = sum(wait.calls for wait in board.waits)
-        parts.append(f"{plural(held, 'call')} held up")
+        waiting_calls = sum(wait.calls for wait in board.waits)
+        parts.append(f"{plural(waiting_calls, 'call')} held up")
     if played.queued:
         parts.append(f"{played.queued:,} to come")
     whole = "; ".join(filter(None, parts)) or "nothing is being said at this moment"

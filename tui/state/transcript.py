@@ -77,8 +77,8 @@ class Dialogue:
             return
         self.messages = reader.messages(self.take.seq)
         # the newest of each kind, which replaces earlier ones
-        made = {check.kind: check for check in reader.checks_of([self.take.seq])[self.take.seq]}
-        self.checks = list(made.values())
+        newest = {check.kind: check for check in reader.checks_of([self.take.seq])[self.take.seq]}
+        self.checks = list(newest.values())
         self.verdicts = reader.verdicts(self.take.seq)
         if self.scenario is None:
             self.scenario = reader.scenario_of(self.take)
@@ -90,33 +90,35 @@ class Dialogue:
         """Read new text from the link. Returns whether there was any."""
         if link is None:
             return False
-        heard = link.text(self.shown.benchmark, self.shown.key, self._cursor)
-        if heard is None or heard.speech.take != self.shown.take:
+        live_text = link.text(self.shown.benchmark, self.shown.key, self._cursor)
+        if live_text is None or live_text.speech.take != self.shown.take:
             return False
         # another message than before, so text requested from a position in the old one is useless
-        if heard.speech != self._live:
-            heard = link.text(self.shown.benchmark, self.shown.key) if self._cursor else heard
-            return heard is not None and self._begin(heard)
-        if heard.cursor - len(heard.text) != self._cursor:
-            return self._begin(heard)
-        if not heard.text:
+        if live_text.speech != self._live:
+            live_text = (
+                link.text(self.shown.benchmark, self.shown.key) if self._cursor else live_text
+            )
+            return live_text is not None and self._begin(live_text)
+        if live_text.cursor - len(live_text.text) != self._cursor:
+            return self._begin(live_text)
+        if not live_text.text:
             return False
-        self._hear(heard)
+        self._hear(live_text)
         return True
 
-    def _begin(self, heard: LiveText) -> bool:
-        self._live, self._drawn, self._line = heard.speech, "", ""
-        self._hear(heard)
+    def _begin(self, live_text: LiveText) -> bool:
+        self._live, self._drawn, self._line = live_text.speech, "", ""
+        self._hear(live_text)
         return True
 
-    def _hear(self, heard: LiveText) -> None:
+    def _hear(self, live_text: LiveText) -> None:
         # cleaned by whole lines: what is harmful may come in two pieces, but has no line end in it
-        lines, line_end, rest = heard.text.rpartition("\n")
+        lines, line_end, rest = live_text.text.rpartition("\n")
         if line_end:
             self._drawn += display_text(self._line + lines + line_end)
             self._line = ""
         self._line += rest
-        self._cursor = heard.cursor
+        self._cursor = live_text.cursor
         self.version += 1
 
     @property
@@ -264,14 +266,14 @@ def _user_faults(take: StoredTake) -> Iterator[Passage]:
         yield Passage(("user fault", number), "fault", text, Ink.WARN, Ink.WARN)
 
 
-def _check(made: CheckRow) -> Passage:
-    by = f" by {made.model}" if made.model else ""
-    words = check_words(made.kind, made.answers)
-    if made.unusable is not None:
-        words = f"no usable answer: {made.unusable}"
-    text = display_text(f"{made.kind.in_words}{by}: {words}")
-    ink = Ink.MUTED if made.unusable is None else Ink.WARN
-    return Passage(("check", made.seq), "check", text, Ink.MUTED, ink)
+def _check(check: CheckRow) -> Passage:
+    by = f" by {check.model}" if check.model else ""
+    words = check_words(check.kind, check.answers)
+    if check.unusable is not None:
+        words = f"no usable answer: {check.unusable}"
+    text = display_text(f"{check.kind.in_words}{by}: {words}")
+    ink = Ink.MUTED if check.unusable is None else Ink.WARN
+    return Passage(("check", check.seq), "check", text, Ink.MUTED, ink)
 
 
 def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:
@@ -334,42 +336,42 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
     return [block for verdict in first for block in one_verdict(verdict, jury, note(verdict))]
 
 
-def one_verdict(given: Verdict, jury: Jury | None, note: str = "") -> list[Block]:
+def one_verdict(shown: Verdict, jury: Jury | None, note: str = "") -> list[Block]:
     """A verdict with its quotes; `note` says whether it counts."""
-    words = pass_words(given, jury)
+    words = pass_words(shown, jury)
     again = f", {words}" if words else ""
-    by = f"{one_line(given.judge)}{again}"
-    ink = Ink.FAINT if note == _REPLACED else VERDICT_INKS[given.passed]
+    by = f"{one_line(shown.judge)}{again}"
+    ink = Ink.FAINT if note == _REPLACED else VERDICT_INKS[shown.passed]
     blocks: list[Block] = [
-        Rule(("verdict", given.seq), f"{verdict(given.passed)}  by {by}", note, ink=ink)
+        Rule(("verdict", shown.seq), f"{verdict(shown.passed)}  by {by}", note, ink=ink)
     ]
-    if given.served_by is not None:
-        text = f"{one_line(given.served_by)}, not the model that was asked"
-        blocks.append(Passage(("served", given.seq), "from", text, Ink.WARN, Ink.WARN))
-    if given.unscored is not None:
-        text = display_text(given.unscored)
-        blocks.append(Passage(("unscored", given.seq), "unscored", text, Ink.WARN))
-    if given.present is not None:
+    if shown.served_by is not None:
+        text = f"{one_line(shown.served_by)}, not the model that was asked"
+        blocks.append(Passage(("served", shown.seq), "from", text, Ink.WARN, Ink.WARN))
+    if shown.unscored is not None:
+        text = display_text(shown.unscored)
+        blocks.append(Passage(("unscored", shown.seq), "unscored", text, Ink.WARN))
+    if shown.present is not None:
         blocks.append(
-            Passage(("present", given.seq), "behaviour", _presence_words(given), ink=Ink.STRONG)
+            Passage(("present", shown.seq), "behaviour", _presence_words(shown), ink=Ink.STRONG)
         )
-    if given.justification:
-        blocks.append(Passage(("because", given.seq), "because", display_text(given.justification)))
-    if given.marks is not None:
-        blocks.append(Passage(("marks", given.seq), "shown in", marked_turns(given.marks)))
-    for number, quote in enumerate(given.quotes):
-        blocks.append(quote_block(("quote", given.seq, number), quote))
-    if given.lacks_quote:
-        blocks.append(Passage(("unquoted", given.seq), "no quote", NO_QUOTE_FOUND, Ink.WARN))
+    if shown.justification:
+        blocks.append(Passage(("because", shown.seq), "because", display_text(shown.justification)))
+    if shown.marks is not None:
+        blocks.append(Passage(("marks", shown.seq), "shown in", marked_turns(shown.marks)))
+    for number, quote in enumerate(shown.quotes):
+        blocks.append(quote_block(("quote", shown.seq, number), quote))
+    if shown.lacks_quote:
+        blocks.append(Passage(("unquoted", shown.seq), "no quote", NO_QUOTE_FOUND, Ink.WARN))
     return blocks
 
 
-def _presence_words(given: Verdict) -> str:
-    word = "present" if given.present else "absent"
-    wanted = "present" if given.track is Track.POSITIVE else "absent"
-    if given.must_hold is not When.ANYWHERE:
-        wanted += f" {given.must_hold.in_words}"
-    return f"{word} ({one_line(given.metric_id)} is {given.track.value}: passes when {wanted})"
+def _presence_words(shown: Verdict) -> str:
+    word = "present" if shown.present else "absent"
+    wanted = "present" if shown.track is Track.POSITIVE else "absent"
+    if shown.must_hold is not When.ANYWHERE:
+        wanted += f" {shown.must_hold.in_words}"
+    return f"{word} ({one_line(shown.metric_id)} is {shown.track.value}: passes when {wanted})"
 
 
 def quote_block(key: Hashable, quote: Quote) -> Passage:

@@ -236,8 +236,8 @@ class VerdictsState:
             self.missed = UnseenCounts()
             return ()
         self.missed = None
-        held, self._held = self._held, set()
-        return held
+        rows_held, self._held = self._held, set()
+        return rows_held
 
     def id_width(self, width: int) -> int:
         """The cells of an id on a screen of `width` cells."""
@@ -424,36 +424,36 @@ def cells(
 def _cell(
     heading: Heading, take: int, row: BrowsedRow, names: KnownNames, marks: RowMarks
 ) -> Piece:
-    given, stale, width = row.verdict, marks.stale.get(take), heading.width
+    shown, stale, width = row.verdict, marks.stale.get(take), heading.width
     match Column(heading.name):
         case Column.OUTCOME:
-            words = verdict(given.passed)
-            return Piece(words if width > 1 else words[:1], VERDICT_INKS[given.passed])
+            words = verdict(shown.passed)
+            return Piece(words if width > 1 else words[:1], VERDICT_INKS[shown.passed])
         case Column.ID:
-            star = _STAR_MARK if Subject(given.benchmark, given.key) in marks.stars else ""
+            star = _STAR_MARK if Subject(shown.benchmark, shown.key) in marks.stars else ""
             sign = star + (_STALE_MARK if stale is not None else "")
-            name = conversation_id(given.key, names.targets, width - len(sign))
+            name = conversation_id(shown.key, names.targets, width - len(sign))
             counted = Ink.MUTED if take in marks.read else Ink.TEXT
             return Piece(sign + name, counted if row.counts else Ink.FAINT)
         case Column.BENCHMARK:
-            benchmark = one_line(given.benchmark)
+            benchmark = one_line(shown.benchmark)
             known = (*names.benchmarks, benchmark)
             return Piece(told_apart(known, width)[benchmark], Ink.MUTED)
         case Column.METRIC:
-            sign = TRACK_SIGNS[given.track]
-            metric = f"{sign} {one_line(given.metric_id)}"
+            sign = TRACK_SIGNS[shown.track]
+            metric = f"{sign} {one_line(shown.metric_id)}"
             return Piece(metric if width > 1 else sign, Ink.MUTED)
         case Column.WHO:
             return Piece(group_text(group_parts(row.who), names.groups, width), Ink.MUTED)
         case Column.TURNS:
-            return Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT)
+            return Piece(arc(row.arc), VERDICT_INKS[shown.passed] if row.counts else Ink.FAINT)
         case Column.END:
-            end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
+            end = "" if shown.stop_reason is None else ENDINGS_SHORT[shown.stop_reason]
             return Piece(end, Ink.MUTED)
         case Column.JUDGE:
             return Piece(_judges(row, names.judges, width), Ink.MUTED)
         case _:
-            why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
+            why = shown.justification if shown.unscored is None else f"unscored: {shown.unscored}"
             why = why if stale is None else f"stale, {stale}: {why}"
             return Piece(
                 one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED

@@ -162,8 +162,8 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     # what all other parts of a line take; the bar gets the rest
     rest = name + 2 * column + spend + 59 if heading else name + (72 if roomy else 58)
     cut_off = any(target.at_rest and target.running for target in targets)
-    held = any(target.paused for target in targets)
-    running = "cut off" if cut_off else "held" if held else "running"
+    any_paused = any(target.paused for target in targets)
+    running = "cut off" if cut_off else "held" if any_paused else "running"
     most = max((target.to_simulate for target in targets), default=0)
     bar_width = min(max(width - rest, 4), max(LONG_BAR, min(most, LONGEST_BAR)))
     names = [target.name for target in targets]

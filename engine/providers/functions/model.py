@@ -211,9 +211,9 @@ class FunctionPool:
     async def turn(self) -> AsyncIterator[None]:
         """Wait until fewer calls than there may be processes are in progress. Raises
         `StopRequested` at a stop."""
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             async with self._waits.waiting():
-                await held.enter_async_context(self._free)
+                await stack.enter_async_context(self._free)
             yield
 
     async def ask(

@@ -206,8 +206,8 @@ def _messages(ask: ChatRequest) -> Sequence[Message]:
             (n for n, message in enumerate(messages) if message.role is MessageRole.SYSTEM), None
         )
         # a server that enforces the schema needs only the fields in words, others all of it
-        held = ask.learned.step is Step.JSON_SCHEMA
-        words = form_in_words(ask.schema) if held else in_words(ask.schema)
+        has_schema = ask.learned.step is Step.JSON_SCHEMA
+        words = form_in_words(ask.schema) if has_schema else in_words(ask.schema)
         if place is None:
             messages.insert(0, Message(MessageRole.SYSTEM, words))
         else:
@@ -295,11 +295,11 @@ class ThoughtSplitter:
 
     def close(self) -> str:
         """Return the text that was held back and belongs to the reply after all."""
-        held, self._held = self._held, ""
+        text, self._held = self._held, ""
         if self._place is _Place.INSIDE:
-            self.thoughts.append(held)
+            self.thoughts.append(text)
             return ""
-        return held
+        return text
 
     def _before_thought(self, text: str) -> str:
         begun = text.lstrip()

@@ -259,19 +259,19 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     if turn == 1:
         options = dialogue.first.soft if kind is ReplyKind.SOFT else dialogue.first.hold
         return draw_text(draw.pick(options), draw, answer=scene.person.answer)
-    heard = [bare(texts[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
-    text = draw_text(draw.pick(_options_with_cue(dialogue.turns[turn].replies(kind), heard)), draw)
+    cues = [bare(texts[-1]), AGAIN if ReplyKind.CAVE in kinds[: turn - 1] else FIRST]
+    text = draw_text(draw.pick(_options_with_cue(dialogue.turns[turn].replies(kind), cues)), draw)
     comes_back = kind is ReplyKind.HOLD and kinds[turn - 2] is ReplyKind.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
 
 
-def _options_with_cue(options: Sequence[str], heard: Sequence[str]) -> list[str]:
+def _options_with_cue(options: Sequence[str], texts: Sequence[str]) -> list[str]:
     """Return the options whose cue was given, and those without a cue."""
     pairs = [cue_and_text(text) for text in options]
     return [
         text
         for cue, text in pairs
-        if any(word in said for word in cue.split("|") for said in heard)
+        if any(word in spoken for word in cue.split("|") for spoken in texts)
     ]
 
 

@@ -74,17 +74,17 @@ def tagged(text: str, name: str) -> str | None:
 def sentences(text: str) -> tuple[str, ...]:
     """Return the sentences and list items of a text, unchanged except for list marks."""
     sentences_read: list[str] = []
-    held = ""
+    unfinished = ""
     text = text[:LONGEST]
     for match in _SENTENCE.finditer(text):
         piece = match.group()
-        held += piece
+        unfinished += piece
         # a point that a letter or digit follows is within a word, such as 3.5 or example.com
         ends_inside = piece.endswith(".") and text[match.end() : match.end() + 1].isalnum()
         if ends_inside and not piece.endswith("\n"):
             continue
-        sentence = _LIST_MARK.sub("", held.strip())
-        held = ""
+        sentence = _LIST_MARK.sub("", unfinished.strip())
+        unfinished = ""
         if any(char.isalnum() for char in sentence):
             sentences_read.append(sentence)
     return tuple(sentences_read)

@@ -76,7 +76,7 @@ _FINDING_TITLES: Final = {
 
 @cache
 def environment() -> Environment:
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("engine.report.html"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -85,7 +85,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals |= {
+    jinja.globals |= {
         "finding_titles": _FINDING_TITLES,
         "marks": MARKS,
         "most_columns": _MOST_COLUMNS,
@@ -114,8 +114,8 @@ def environment() -> Environment:
         agreement_subject,
         heads_turn,
     )
-    made.globals |= {word.__name__: word for word in words}
-    return made
+    jinja.globals |= {word.__name__: word for word in words}
+    return jinja
 
 
 def heads_turn(names: Sequence[str]) -> bool:
@@ -149,7 +149,7 @@ _COMPARING: Final = {
 
 def html_report(
     analyses: Sequence[Analysis],
-    made: datetime,
+    at: datetime,
     evidence: Mapping[str, Sequence[Evidence]] = MappingProxyType({}),
 ) -> str:
     """One self-contained page about one benchmark or several, which may include an `Overall`;
@@ -165,7 +165,7 @@ def html_report(
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
         title=analyses[0].title if len(analyses) == 1 else "Results",
-        lead=lead_words(analyses, made),
+        lead=lead_words(analyses, at),
         scripted=scripted_words(analyses),
         is_brief=is_brief,
         comparing=comparing_words(analyses),
@@ -195,7 +195,7 @@ def together_words(analyses: Sequence[Analysis]) -> str:
     )
 
 
-def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
+def lead_words(analyses: Sequence[Analysis], at: datetime) -> str:
     """The number of targets and conversations, and the date."""
     # an `Overall` only repeats the counts of the others
     analyses = [analysis for analysis in analyses if not isinstance(analysis, Overall)] or analyses
@@ -203,7 +203,7 @@ def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
     scored = sum(target.scored for each_analysis in analyses for target in each_analysis.targets)
     return (
         f"{plural(len(targets), 'target')} in {plural(scored, 'scored conversation')}, "
-        f"{made:{MOMENT}}"
+        f"{at:{MOMENT}}"
     )
 
 
@@ -255,7 +255,7 @@ def calibration_page(
     title: str,
     calibrations: Sequence[Calibration],
     notes: Sequence[str],
-    made: datetime,
+    at: datetime,
     *,
     scripted: bool,
 ) -> str:
@@ -269,7 +269,7 @@ def calibration_page(
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
         title=title,
-        lead=f"{plural(labels, 'label')}, {made:{MOMENT}}",
+        lead=f"{plural(labels, 'label')}, {at:{MOMENT}}",
         scripted=_SCRIPTED if scripted else "",
         notes=notes,
         views=[

@@ -184,9 +184,7 @@ def folder_of(benchmark: str) -> str:
     return f"{FOLDER}/{benchmark}"
 
 
-def site_pages(
-    published: Sequence[PublishedBenchmark], made: datetime
-) -> Iterator[tuple[str, str]]:
+def site_pages(published: Sequence[PublishedBenchmark], at: datetime) -> Iterator[tuple[str, str]]:
     """Each page with its path, stylesheet and script included."""
     templates = environment()
     # begins with the style of the self-contained page, so that both look alike
@@ -197,11 +195,11 @@ def site_pages(
     all_of_them = None if together is None else BenchmarkView(together, "all", 2, _in_its_benchmark)
     shared = {
         "generator": _GENERATOR,
-        "made": f"{made:{MOMENT}}",
+        "made": f"{at:{MOMENT}}",
         "published": published,
         "comparing": comparing_words(analyses),
         "together": "" if together is None else together_words([together]),
-        "lead": lead_words(analyses, made),
+        "lead": lead_words(analyses, at),
         "most_targets": max(3, _MOST_ROWS // max(1, len(published))),
     }
     for page in _own_pages(published, is_compared=together is not None):

@@ -220,7 +220,7 @@ def write_site(
     benchmarks: Iterable[CountedBenchmark],
     reader: Reader,
     jury: Jury,
-    made: datetime,
+    at: datetime,
     instead_of: Mapping[str, str],
 ) -> BuiltSite:
     """Write a site to `place`, whole or not at all; `instead_of` is that of a `SiteFolder`. Raises
@@ -230,7 +230,7 @@ def write_site(
             _with_transcripts(folder, benchmark, reader, jury, number)
             for number, benchmark in enumerate(benchmarks, 1)
         ]
-        for name, text in site_pages(published, made):
+        for name, text in site_pages(published, at):
             folder.write(name, text)
         return BuiltSite(folder.publish(), sum(benchmark.conversations for benchmark in published))
 
