@@ -65,6 +65,7 @@ def _follow(
         is_gone = board.state.is_over
         if board.question is not None and board.question != asked:
             tell(board.question)
+        # asked once, and again only if another comes after it
         asked = board.question
         for fact in watch.poll():
             settled = _finished_row(fact)
@@ -127,6 +128,7 @@ def by_engine_or_here(
         try:
             if holder is None:
                 return here()
+            # an engine that is only starting, or ending, has none
             if holder.socket is not None:
                 with closing(session.link()) as link:
                     answer = by_engine(link)
@@ -181,6 +183,7 @@ def asked_of_engine(link: SocketLink, request: Request) -> str | None:
 
 
 def _split_request(request: LabelRequest) -> Iterator[LabelRequest]:
+    # one without labels draws a sample or decides a dispute
     if not request.labels:
         yield request
     for first in range(0, len(request.labels), LABELS_AT_ONCE):

@@ -177,6 +177,7 @@ def _served_judges(counted: _Counted) -> Iterator[ServedByOthers]:
     served: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
     for _, verdicts in counted:
+        # the newest usable one of each pass: those that it replaced are counted nowhere
         newest = {
             (verdict.judge, verdict.number): verdict
             for verdict in verdicts
@@ -214,6 +215,7 @@ class StaleFinder:
             return ()
         judge = self._judges.get(vote.judge)
         if judge is None:
+            # a judge that the configuration no longer has
             return ("evaluator",)
         return tuple(self._verdicts.changed(wanted.metric, judge, vote))
 

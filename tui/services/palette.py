@@ -88,6 +88,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
     taken = {name for deed in key_actions([screen]) for name in deed.keys}
     for deed in key_actions([screen, *panes.values(), app]):
         if deed.node is app:
+            # the screen's keys come first, so these do not reach the app
             deed = deed._replace(keys=[name for name in deed.keys if name not in taken])
         command = _of_deed(app, deed)
         if command is not None:
@@ -104,6 +105,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
 def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
     """The command of an action; None for cursor movements and for actions not possible now."""
     _, action, arguments = parse(deed.action)
+    # only keys that move a cursor have no sentence of their own
     movement = deed.meaning == deed.description
     if movement or action in _LEFT_OUT or not deed.node.check_action(action, arguments):
         return None

@@ -147,6 +147,7 @@ class BlindLabelling:
             return None
         number = self.open.pop(0)
         self.given.append(number)
+        # kept, so that undoing the answer brings back marks, note and time
         self._before[number], self.form = form, None
         return form.label(answer)
 
