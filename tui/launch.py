@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.benchmark import Stage
 from engine.cli.console import command_line, tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, handle_of, names_at_work
-from engine.cli.lines import failure_lines, price_stop, what_next
+from engine.cli.lines import failure_lines, price_stop, stopped_line, what_next
 from engine.cli.lost_store import offer_repair
 from engine.config.workspace import Workspace
 from engine.display import one_line
@@ -268,7 +268,7 @@ def tell_outcome(handle: EngineHandle, watch: Watch, then: Callable[[], None] | 
         reason = price_stop(watch.progress)
         if reason is not None:
             tell(reason)
-        tell(f"stopped before the end; `{on('run')}` goes on from here")
+        tell(stopped_line(watch.progress, on("run")))
         return STOPPED
     failed = failures(watch)
     if failed:

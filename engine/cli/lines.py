@@ -65,6 +65,24 @@ def price_stop(progress: Progress) -> str | None:
     return sentence
 
 
+def budget_to_raise(progress: Progress) -> str | None:
+    """The key of the budget without which the next run would stop at once like the last one."""
+    reason = price_stop(progress) or ""
+    # each run has a `run.budget` of its own: it stops the next one only where no call fits into it
+    keys = ("workspace_budget", *(("run.budget",) if _NOTHING_SPENT in reason else ()))
+    return next((key for key in keys if reason.startswith(f"`{key}`")), None)
+
+
+_NOTHING_SPENT: Final = "$0.0000 are spent"
+
+
+def stopped_line(progress: Progress, command: str = "crosswind run") -> str:
+    """That a run was stopped, and how it goes on."""
+    key = budget_to_raise(progress)
+    how = "; " if key is None else f" by `{key}`: raise it in config.yaml, then "
+    return f"stopped before the end{how}`{command}` goes on from here"
+
+
 _COUNTED: Final = {Stage.GEN_SCENARIOS: " metrics and variants"}
 """The rows that a stage counts, where that is not obvious: here one row is all base scenarios of a
 metric, or one variant."""

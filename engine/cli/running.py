@@ -16,7 +16,14 @@ from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
-from engine.cli.lines import count_of, failure_lines, failures_json, tell_failures, what_next
+from engine.cli.lines import (
+    count_of,
+    failure_lines,
+    failures_json,
+    stopped_line,
+    tell_failures,
+    what_next,
+)
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.pipelines import planning
@@ -391,6 +398,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     with session.reader() as reader:
         analyses = analyses_of(session, reader, order.benchmarks)
         failures = standing_failures(reader, order.benchmarks, session.target_ids)
+        progress = reader.snapshot()
     if as_json:
         rows = {name: as_rows(analysis) for name, analysis in analyses.items()}
         out_json(
@@ -407,7 +415,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
         out()
     tell_failures(failures)
     if result.stopped:
-        tell("stopped before the end; `crosswind run` goes on from here")
+        tell(stopped_line(progress))
 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:

@@ -11,7 +11,15 @@ from typing import Any, Final
 from engine.benchmark import Role, Stage
 from engine.cli.console import out, out_json, out_sentences, table
 from engine.cli.engine_handle import NOBODY
-from engine.cli.lines import count_of, failure_lines, failures_json, price_stop, tally_of, what_next
+from engine.cli.lines import (
+    budget_to_raise,
+    count_of,
+    failure_lines,
+    failures_json,
+    price_stop,
+    tally_of,
+    what_next,
+)
 from engine.cli.pricing import rejected_sentence
 from engine.cli.reviewing import ahead_of
 from engine.cli.session import Session, open_to_read
@@ -35,6 +43,10 @@ NO_ROOM: Final = (
 UNJUDGED_FAILED: Final = (
     "the last run came to its end: nothing is judged, and {} failed; why, and what to do, is said "
     "below"
+)
+STOPPED_BY: Final = (
+    "the last run was stopped before its end by `{}`: raise it in config.yaml, then "
+    "`crosswind run` goes on from there"
 )
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
@@ -293,6 +305,8 @@ def _engine_line(status: Status) -> str:
         if how == RunEnd.DONE.value:
             how = _judged(status) or how
         last = status.session.unread() or LAST_RUN[how]
+        if how == "stopped" and (key := budget_to_raise(status.watch.progress)) is not None:
+            last = STOPPED_BY.format(key)
         if how == "lost" and (lost := rows_unwritten(status.session.store_path)):
             last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
         if how == "unjudged" and (failed := count_of(status.failures)):

@@ -328,6 +328,29 @@ def test_a_detached_run_that_is_to_stop_after_a_stage_says_so_and_does(study: St
         assert reader.verdicts(take.seq)
 
 
+@pytest.mark.parametrize(
+    ("key", "usd", "raised"),
+    [
+        ("workspace_budget", 0.15, True),
+        ("run.budget", 0.05, True),  # no call fits into it
+        ("run.budget", 0.15, False),
+    ],
+)
+def test_a_run_that_would_stop_again_at_once_is_not_advised_without_a_higher_budget(
+    study: Study, key: str, usd: float, raised: bool
+) -> None:
+    budget = {"run": {"budget": usd}} if key == "run.budget" else {key: usd}
+    study.configure(scenarios=6, **budget)
+    told = study("run", "--headless", "--plain", "--yes")
+    assert told.code == 3
+    how = f" by `{key}`: raise it in config.yaml, then" if raised else ";"
+    assert f"stopped before the end{how} `crosswind run` goes on from here" in told.err
+    status = study("status").words
+    assert ("raise it in config.yaml, then `crosswind run` goes on from there" in status) is raised
+    again = study("run", "--headless", "--plain", "--yes")
+    assert (f"`{key}`: raise it" in again.err) is raised
+
+
 def test_doctor_tells_what_a_budget_has_left(study: Study) -> None:
     study.configure(scenarios=1)
     assert not study.place.run(NAME).failed
