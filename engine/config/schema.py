@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
@@ -175,6 +175,22 @@ class PriceSpec(Shape):
     """The price of input that the provider had cached; left out, that of `input`."""
 
 
+class ModelId(NamedTuple):
+    """A model at an address, whichever entries of the configuration it has."""
+
+    source: str
+    address: str
+    """As it is written; empty for the public one of the source."""
+    name: str
+
+    @property
+    def label(self) -> str:
+        """Its name on screens and in files, which models at several addresses may have; that of a
+        script or an application begins with its source."""
+        is_bare = self.source not in _NAMED_BY_SOURCE
+        return self.name if is_bare else f"{self.source}:{self.name}"
+
+
 class ModelSpec(Shape):
     """One language model: its name, who serves it, and how it is called."""
 
@@ -244,11 +260,18 @@ class ModelSpec(Shape):
         return self.source in APPLICATIONS
 
     @property
+    def address(self) -> str:
+        """Where it is called, as it is written; empty for the public address of its source."""
+        return self.base_url or ""
+
+    @property
+    def identity(self) -> ModelId:
+        return ModelId(self.source, self.address, self.model)
+
+    @property
     def label(self) -> str:
-        """Its name on screens and in files; that of a script or an application begins with its
-        source."""
-        is_bare = self.source not in _NAMED_BY_SOURCE
-        return self.model if is_bare else f"{self.source}:{self.model}"
+        """As `ModelId`."""
+        return self.identity.label
 
 
 class UserModel(ModelSpec):
@@ -307,6 +330,10 @@ class Target(ModelSpec):
     """For `source: python`: the most processes that run it, each with one call at a time."""
 
     @property
+    def address(self) -> str:
+        return self.url or self.call or super().address
+
+    @property
     def keeps_session(self) -> bool:
         """Whether the application itself remembers the conversation."""
         return self.session == PER_CONVERSATION
@@ -325,6 +352,10 @@ class Target(ModelSpec):
 
 
 _Spec = TypeVar("_Spec", bound=ModelSpec)
+
+
+class _ModelChange(Protocol):
+    def __call__(self, spec: _Spec, /) -> _Spec: ...
 
 
 class Condition(Shape):
@@ -574,6 +605,11 @@ class Config(Shape):
         )
         raise InputError(Problem(what, self.path, hint=did_you_mean(name, known)))
 
+    @property
+    def every_model(self) -> tuple[ModelSpec, ...]:
+        """All entries of models, with repetitions."""
+        return (*self.models_beside_targets, *self.targets, *self.models.values())
+
     def at_pace(self, pace: Pace) -> Config:
         """This configuration with its scripted models speaking at this pace."""
 
@@ -582,14 +618,32 @@ class Config(Shape):
                 return spec
             return spec.model_copy(update={"params": spec.params.model_copy(update={"pace": pace})})
 
+        return self._with_models(paced)
+
+    def priced_alike(self) -> Config:
+        """This configuration with the price of a model at all of its entries that have none; the
+        higher one where entries differ."""
+        prices: dict[ModelId, PriceSpec] = {}
+        for spec in self.every_model:
+            if (price := spec.price) is not None:
+                both = (prices.get(spec.identity, price), price)
+                prices[spec.identity] = max(both, key=lambda one: one.input + one.output)
+
+        def with_price(spec: _Spec) -> _Spec:
+            price = prices.get(spec.identity) if spec.price is None else None
+            return spec if price is None else spec.model_copy(update={"price": price})
+
+        return self._with_models(with_price) if prices else self
+
+    def _with_models(self, changed: _ModelChange) -> Config:
         return self.model_copy(
             update={
-                "user_model": paced(self.user_model),
-                "evaluator_model": paced(self.evaluator_model),
-                "evaluators": self.evaluators and tuple(map(paced, self.evaluators)),
-                "generator_model": paced(self.generator),
-                "targets": tuple(paced(target) for target in self.targets),
-                "models": {name: paced(spec) for name, spec in self.models.items()},
+                "user_model": changed(self.user_model),
+                "evaluator_model": changed(self.evaluator_model),
+                "evaluators": self.evaluators and tuple(map(changed, self.evaluators)),
+                "generator_model": self.generator_model and changed(self.generator_model),
+                "targets": tuple(changed(target) for target in self.targets),
+                "models": {name: changed(spec) for name, spec in self.models.items()},
             }
         )
 
@@ -658,7 +712,8 @@ def _validated_config(
         problems += [problem for problem in faults if not is_borrowed(problem, written)]
     else:
         if not problems:
-            return config.model_copy(update={"targets": tuple(_targets_by_condition(config))})
+            targets = tuple(_targets_by_condition(config))
+            return config.model_copy(update={"targets": targets}).priced_alike()
     return in_file_order(problems)
 
 

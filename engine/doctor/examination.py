@@ -25,7 +25,6 @@ from engine.doctor.reachability import check_reachability, destinations
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
 from engine.errors import InputError
-from engine.pipeline.models import prices_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +64,30 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
     models = models_in_use(config, environment)
     findings = [
         *key_findings(models, asked.environ, root),
-        *model_findings(models, config),
-        *_reach_diagnostics(asked, models, config, environment),
+        *model_findings(models),
+        *_reach_diagnostics(asked, models, environment),
     ]
     return redacted_findings(findings, secrets_of(models, environment))
 
 
 def _reach_diagnostics(
-    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
+    asked: DoctorOptions, models: Sequence[ModelInUse], environment: Environment
 ) -> list[Diagnostic]:
     """Findings that take the network, or processes for Python functions."""
     if all(model.spec.is_offline for model in models):
         return []
-    return asyncio.run(_ask(asked, models, config, environment))
+    return asyncio.run(_ask(asked, models, environment))
 
 
 async def _ask(
-    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
+    asked: DoctorOptions, models: Sequence[ModelInUse], environment: Environment
 ) -> list[Diagnostic]:
     diagnostics = await look_at_functions(
         models, environment, call=asked.call, longest_s=asked.call_s
     )
     diagnostics += await check_reachability(destinations(models), longest_s=asked.reach_s)
     if asked.call:
-        diagnostics += await call(models, prices_of(config), longest_s=asked.call_s)
+        diagnostics += await call(models, longest_s=asked.call_s)
     return diagnostics
 
 

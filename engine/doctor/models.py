@@ -24,7 +24,7 @@ from engine.pipeline.models import (
     endpoint_of,
     function_place,
     model_digest,
-    prices_of,
+    price_of,
     refuse_or_name,
 )
 from engine.providers.accounts import Accounts
@@ -133,13 +133,12 @@ def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = (
         return ModelInUse(spec, roles, None, error)
 
 
-def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Diagnostic]:
+def model_findings(models: Sequence[ModelInUse]) -> list[Diagnostic]:
     """Findings about each model that take no call: its roles, address, proxy and price."""
-    prices = prices_of(config)
-    return [finding for model in models for finding in _model(model, prices)]
+    return [finding for model in models for finding in _model(model)]
 
 
-def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
+def _model(model: ModelInUse) -> Iterator[Diagnostic]:
     label, roles = model.spec.label, ", ".join(model.roles)
     if model.fault is not None:
         for diagnostic in of_error(Area.MODELS, label, model.fault):
@@ -154,7 +153,7 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
     endpoint = model.endpoint
     if endpoint is None:
         if model.spec.is_application:
-            price = _price(model.spec.model, "", prices)
+            price = _price(model.spec)
             known = price or "price not known"
             sentence = f"{roles} · a function, in a process of its own · {known}"
             yield Diagnostic(Area.MODELS, label, Severity.OK, sentence)
@@ -163,7 +162,7 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
         scripted = "a script and no language model: no key, no network, no cost"
         yield Diagnostic(Area.MODELS, label, Severity.OK, f"{roles} · {scripted}")
         return
-    price = _price(endpoint.model, endpoint.base_url, prices)
+    price = _price(model.spec, endpoint.base_url)
     try:
         way = way_to(endpoint.base_url)
     except InputError as error:
@@ -193,9 +192,10 @@ def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
         )
 
 
-def _price(model: str, base_url: str, prices: Prices) -> str | None:
-    input_usd = prices.cost_usd(model, base_url, Tokens(input=_SAMPLE, output=0))
-    output_usd = prices.cost_usd(model, base_url, Tokens(input=0, output=_SAMPLE))
+def _price(spec: ModelSpec, base_url: str = "") -> str | None:
+    own, prices = price_of(spec), Prices()
+    input_usd = prices.cost_usd(own, spec.model, base_url, Tokens(input=_SAMPLE, output=0))
+    output_usd = prices.cost_usd(own, spec.model, base_url, Tokens(input=0, output=_SAMPLE))
     if input_usd is None or output_usd is None:
         return None
     scale = 1_000_000 / _SAMPLE
@@ -252,14 +252,11 @@ _SHAPES: Final[dict[str, type[Answer]]] = {
 """The form of each role's answers in a run. A target's replies have none."""
 
 
-async def call(
-    models: Sequence[ModelInUse], prices: Prices, *, longest_s: float
-) -> list[Diagnostic]:
+async def call(models: Sequence[ModelInUse], *, longest_s: float) -> list[Diagnostic]:
     """Call every model once, concurrently, with the form and token limit of a run. The findings are
     in the order of the models."""
     accounts = Accounts(
         retry_policy=_ONCE,
-        prices=prices,
         open_transport=lambda address: ConnectionPool(address, connect_s=_CONNECT_S),
     )
     places = [(model, model.endpoint) for model in models if model.endpoint is not None]
@@ -294,7 +291,8 @@ async def _call(
         endpoint.key()
     except InputError:
         return Diagnostic(Area.CALL, label, Severity.NOTE, "was not called, as its key is missing")
-    model = real_model(endpoint, accounts, label=label, on_note=notes.append)
+    price = price_of(in_use.spec)
+    model = real_model(endpoint, accounts, label=label, price=price, on_note=notes.append)
     model = model.in_session(f"doctor-{secrets.token_hex(8)}")
     notes.clear()  # notes about its address are reported elsewhere
     try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.benchmark import Role
+from engine.config.schema import ModelId
 from engine.errors import StopRequested
 from engine.pipeline.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
@@ -67,7 +68,7 @@ class _WaitingCall(NamedTuple):
     """Whether it is the first of its row of work."""
     came: int
     turn: asyncio.Future[None]
-    model: str
+    model: ModelId
     limit: str
     """The key of the limit that left no room."""
 
@@ -96,10 +97,10 @@ class Budget:
         self,
         limits: Sequence[BudgetLimit] = (),
         *,
-        cost_of: Callable[[Role, str], CallCost] = lambda _role, _model: CallCost(0.0, 0.0),
+        cost_of: Callable[[Role, ModelId], CallCost] = lambda _role, _model: CallCost(0.0, 0.0),
         on_spent: Callable[[BudgetLimit, float], None] = lambda _limit, _usd: None,
         on_enough: Callable[[BudgetLimit], None] = lambda _limit: None,
-        on_excess: Callable[[Role, str, float, float], None] = lambda *_: None,
+        on_excess: Callable[[Role, ModelId, float, float], None] = lambda *_: None,
         on_beyond: Callable[[float], Awaitable[bool]] = _never,
         may_begin: Callable[[], Awaitable[bool]] = _always,
         waits: StoppableWaits | None = None,
@@ -112,16 +113,16 @@ class Budget:
         self._on_beyond = on_beyond
         self._may_begin = may_begin
         self._waits = waits or StoppableWaits()
-        self._costs: defaultdict[tuple[Role, str], deque[float]] = defaultdict(
+        self._costs: defaultdict[tuple[Role, ModelId], deque[float]] = defaultdict(
             lambda: deque(maxlen=RECENT)
         )
         self.remaining = RemainingCalls()
-        self._excess: defaultdict[tuple[Role, str], float] = defaultdict(float)
+        self._excess: defaultdict[tuple[Role, ModelId], float] = defaultdict(float)
         """By how much a call has cost more than the most that was said of it."""
-        self._found_costs: dict[tuple[Role, str], CallCost] = {}
-        self._reserved: defaultdict[tuple[Role, str], float] = defaultdict(float)
+        self._found_costs: dict[tuple[Role, ModelId], CallCost] = {}
+        self._reserved: defaultdict[tuple[Role, ModelId], float] = defaultdict(float)
         """US dollars for the calls in flight, by kind."""
-        self._in_air: Counter[tuple[Role, str]] = Counter()
+        self._in_air: Counter[tuple[Role, ModelId]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._waiting: list[_WaitingCall] = []
         """In their order."""
@@ -139,7 +140,7 @@ class Budget:
     async def call(
         self,
         role: Role,
-        model: str,
+        model: ModelId,
         benchmark: str = "",
         unit: str = "",
         *,
@@ -184,7 +185,7 @@ class Budget:
             self._wake_next()
             self._wake_rows()
 
-    async def _room(self, role: Role, model: str, usd: float, row: tuple[str, str]) -> None:
+    async def _room(self, role: Role, model: ModelId, usd: float, row: tuple[str, str]) -> None:
         self._came += 1
         place = (row not in self._begun, self._came)
         lacking = self.limits[0].key
@@ -266,9 +267,9 @@ class Budget:
             if not turn.done():
                 turn.set_result(None)
 
-    def held(self) -> dict[str, HeldCalls]:
-        """The calls that wait for room, by model label. Callable from any thread."""
-        calls: dict[str, HeldCalls] = {}
+    def held(self) -> dict[ModelId, HeldCalls]:
+        """The calls that wait for room, by model. Callable from any thread."""
+        calls: dict[ModelId, HeldCalls] = {}
         for call in list(self._waiting):
             why = (
                 f"`{call.limit}` leaves no room beside the calls in flight, which may cost up to "
@@ -285,18 +286,18 @@ class Budget:
                 return limit
         return None
 
-    def most_usd(self, role: Role, model: str, input_tokens: int = 0) -> float:
+    def most_usd(self, role: Role, model: ModelId, input_tokens: int = 0) -> float:
         """The most that a call may cost that is told at most so many tokens."""
         cost = self._cost_of(role, model)
         return max(cost.most_usd, cost.answer_usd + input_tokens * cost.token_usd)
 
-    def _cost_of(self, role: Role, model: str) -> CallCost:
+    def _cost_of(self, role: Role, model: ModelId) -> CallCost:
         kind = (role, model)
         if kind not in self._found_costs:
             self._found_costs[kind] = self._find_cost(role, model)
         return self._found_costs[kind]
 
-    def usual_usd(self, role: Role, model: str) -> float:
+    def usual_usd(self, role: Role, model: ModelId) -> float:
         """The 95th percentile of the latest calls of this role to this model."""
         costs = sorted(self._costs[role, model])
         if not costs:
@@ -339,20 +340,20 @@ class Budget:
         # how wide the first quote was says nothing of costs that are measured
         self._width = MEASURED_WIDTH
 
-    def rest_usd(self, role: Role, model: str) -> float:
+    def rest_usd(self, role: Role, model: ModelId) -> float:
         """What the rest of the run, beginning with such a call, is expected to cost."""
         # before any call of this kind only the expectation counts: `cost_of` serves the limits and
         # is deliberately high
         seen = self.usual_usd(role, model) if self._costs[role, model] else 0.0
         return max(self.remaining.in_air_usd + seen, self.remaining.rest_usd)
 
-    def goes_beyond(self, role: Role, model: str) -> bool:
+    def goes_beyond(self, role: Role, model: ModelId) -> bool:
         """Whether this call, or the rest of the run, costs more than was agreed to."""
         if self.agreed_usd is None:
             return False
         return self.spent_usd + self.rest_usd(role, model) > self.agreed_usd
 
-    async def wait_until_agreed(self, role: Role, model: str) -> None:
+    async def wait_until_agreed(self, role: Role, model: ModelId) -> None:
         """Before a call: wait until its cost is agreed to. Raises `StopRequested` otherwise."""
         # checked again: another waiting call may have used the agreed amount
         while self.goes_beyond(role, model):

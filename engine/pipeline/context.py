@@ -165,6 +165,7 @@ class RunContext(BenchmarkContext):
         row of work. Raises `InputError` where it cannot be opened."""
         return RecordedModel(
             model=self.models.open(spec),
+            identity=spec.identity,
             tell=self.store.tell,
             budget=self.budget,
             benchmark=self.name,

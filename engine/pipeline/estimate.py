@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.benchmark import Role, Stage
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelId, ModelSpec
 from engine.errors import InputError, Problem
+from engine.pipeline.models import price_of
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
@@ -246,12 +247,12 @@ NOTHING: Final = CostEstimate()
 class Estimator:
     """Estimates calls to the models of one configuration."""
 
-    prices: Prices
-    addresses: Mapping[str, str]
-    """The base URL of each model, by its name on the wire."""
+    addresses: Mapping[ModelId, str]
+    """The base URL of each model."""
     turns: int = 1
     """The most turns of a conversation."""
     measured: MeasuredUsage = field(default_factory=MeasuredUsage)
+    prices: Prices = field(default_factory=Prices)
 
     def estimate(self, parts: Iterable[Calls]) -> CostEstimate:
         return sum(map(self._cost_of, parts), NOTHING)
@@ -376,7 +377,11 @@ class Estimator:
         tokens = Tokens(
             input=round(input_tokens), output=round(answer), cached=round(input_tokens * cached)
         )
-        return self.prices.cost_usd(spec.model, self.addresses.get(spec.model, ""), tokens)
+        return self._price_usd(spec, tokens)
+
+    def _price_usd(self, spec: ModelSpec, tokens: Tokens) -> float | None:
+        address = self.addresses.get(spec.identity, "")
+        return self.prices.cost_usd(price_of(spec), spec.model, address, tokens)
 
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
         """An upper estimate for a call before one like it has been made; None where not known."""
@@ -403,16 +408,16 @@ class Estimator:
         where not known."""
         if spec.is_offline:
             return 0.0, 0.0
-        address, many = self.addresses.get(spec.model, ""), 100_000
+        many = 100_000
         # storing tokens in the provider's cache costs more than reading them
         kinds = (Tokens(input=many, output=0), Tokens(input=many, output=0, cache_written=many))
-        costs = [self.prices.cost_usd(spec.model, address, tokens) or 0.0 for tokens in kinds]
+        costs = [self._price_usd(spec, tokens) or 0.0 for tokens in kinds]
         answer = self._cost(spec, 0, spec.params.max_tokens or LONGEST_ANSWER, 0.0) or 0.0
         return answer, max(costs) / many
 
-    def require_prices(self, config: Config, key: str) -> None:
+    def require_prices(self, config: Config, key: str, judge: ModelSpec | None = None) -> None:
         """Raise `InputError` listing every model of unknown price, since no budget could be kept;
-        `key` is the budget's key in the configuration."""
+        `key` is the budget's key in the configuration, `judge` one from `models`."""
         roles = [
             ("user_model", config.user_model),
             *_judges(config),
@@ -421,6 +426,7 @@ class Estimator:
         ]
         if config.checks.kinds and config.checks.model in config.models:
             roles.append((f"models.{config.checks.model}", config.checker))
+        roles += [(f"models.{name}", spec) for name, spec in config.models.items() if spec is judge]
         problems = [
             Problem(
                 f"{key} needs the price of every model, that of {spec.model!r} is not known",

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
-from engine.config.schema import Config, ModelSpec, Target
+from engine.config.schema import Config, ModelId, ModelSpec, Target
 from engine.config.secrets import Environment
 from engine.config.values import filled_in
 from engine.errors import ModelError
@@ -39,7 +39,7 @@ from engine.providers.model import (
     Reply,
     ReportingModel,
 )
-from engine.providers.pricing import Price, Prices
+from engine.providers.pricing import Price
 from engine.providers.protocols.base import PromptCache, Tokens
 from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
@@ -177,18 +177,16 @@ def _application_of(
     )
 
 
-def own_prices(config: Config) -> dict[str, Price]:
-    """The prices in the configuration, by the model's name on the wire."""
-    named = config.models_beside_targets
-    return {
-        spec.model: Price(
-            Decimal(str(spec.price.input)),
-            Decimal(str(spec.price.output)),
-            None if spec.price.cached_input is None else Decimal(str(spec.price.cached_input)),
-        )
-        for spec in (*named, *config.targets, *config.models.values())
-        if spec.price is not None
-    }
+def price_of(spec: ModelSpec) -> Price | None:
+    """The price of a model in the configuration."""
+    if (written := spec.price) is None:
+        return None
+    cached = written.cached_input
+    return Price(
+        Decimal(str(written.input)),
+        Decimal(str(written.output)),
+        None if cached is None else Decimal(str(cached)),
+    )
 
 
 class StoredMemory:
@@ -241,14 +239,16 @@ class ModelOpener:
         if self.given is not None:
             place = written_endpoint(place, spec, self.environment, self.given)
         label = None if place.application is None else spec.label
-        return real_model(place, self.accounts, label=label, on_note=self.on_note)
+        price = price_of(spec)
+        return real_model(place, self.accounts, label=label, price=price, on_note=self.on_note)
 
     def _function(self, target: Target, call: str) -> Model:
         place = function_place(call, self.environment)
         pool = FunctionPool(place, target.processes, self.accounts.stoppable)
         self.accounts.close_later(pool.close)
         redact = Redactor(self.environment.own_values().values())
-        cost = self.accounts.prices.cost_usd(target.model, "", Tokens())
+        prices = self.accounts.prices
+        cost = prices.cost_usd(price_of(target), target.model, "", Tokens())
         return FunctionModel(target.label, pool, self.accounts.retry_policy, redact, cost)
 
 
@@ -302,19 +302,29 @@ class Models:
         if isinstance(model, RealModel):
             model.unpark()
 
-    def held(self) -> dict[str, HeldCalls]:
-        """What calls wait for, by model label, for models with waiting calls."""
-        waiting = {model.label: model.held() for model in self._real()}
-        return {label: why for label, why in waiting.items() if why is not None}
+    def held(self) -> dict[ModelId, HeldCalls]:
+        """What calls wait for, for models with waiting calls."""
+        by_model: dict[ModelId, HeldCalls] = {}
+        for identity, model in self._real():
+            if (held := model.held()) is not None:
+                before = by_model.get(identity)
+                calls = held.calls + (0 if before is None else before.calls)
+                by_model[identity] = (before or held)._replace(calls=calls)
+        return by_model
 
-    def limits(self) -> dict[str, tuple[int, int]]:
-        """The concurrency limit and number of waiting calls of models at their limit, by label."""
-        limits = {model.label: model.limit() for model in self._real()}
-        return {label: limit for label, limit in limits.items() if limit is not None}
+    def limits(self) -> dict[ModelId, tuple[int, int]]:
+        """The concurrency limit and number of waiting calls of models at their limit."""
+        by_model: dict[ModelId, tuple[int, int]] = {}
+        for identity, model in self._real():
+            if (limit := model.limit()) is not None:
+                at_once, waiting = limit
+                # entries of one model share its limit, and each counts its own calls
+                by_model[identity] = at_once, waiting + by_model.get(identity, (0, 0))[1]
+        return by_model
 
-    def _real(self) -> list[RealModel]:
-        opened = [model for _, model in list(self._open.values())]
-        return [model for model in opened if isinstance(model, RealModel)]
+    def _real(self) -> list[tuple[ModelId, RealModel]]:
+        opened = list(self._open.values())
+        return [(spec.identity, model) for spec, model in opened if isinstance(model, RealModel)]
 
 
 @dataclass(slots=True)
@@ -322,6 +332,7 @@ class RecordedModel:
     """A model whose attempts are stored under a row of work, and whose calls the budget limits."""
 
     model: Model
+    identity: ModelId
     tell: RecordAttempt
     budget: Budget
     benchmark: str
@@ -373,10 +384,10 @@ class RecordedModel:
         seed: int,
         on_text: OnText | None,
     ) -> Reply:
-        await self.budget.wait_until_agreed(self.role, self.label)
+        await self.budget.wait_until_agreed(self.role, self.identity)
         most = most_tokens(messages, schema) if self.budget.limits else 0
         budget = self.budget.call(
-            self.role, self.label, self.benchmark, self.unit, turn=self.turn, input_tokens=most
+            self.role, self.identity, self.benchmark, self.unit, turn=self.turn, input_tokens=most
         )
         async with budget as spend:
 
@@ -459,8 +470,3 @@ def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:
 
 MARKS: Final = 16
 """Tokens that a server may add to each message, for the names of roles and the like."""
-
-
-def prices_of(config: Config) -> Prices:
-    """The prices in the configuration, falling back to the published ones."""
-    return Prices(own_prices(config))

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import Role, Stage, When, metric_of
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.schema import Config, ModelSpec, config_of
+from engine.config.schema import Config, ModelId, ModelSpec, config_of
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
@@ -24,7 +24,6 @@ from engine.pipeline.models import (
     Models,
     Opener,
     endpoint_of,
-    prices_of,
 )
 from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
@@ -88,11 +87,11 @@ class Planner:
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         for config in [bench.config for bench in contexts] or [self.config]:
-            roles = config.models_beside_targets
-            for spec in (*roles, *config.targets, *others):
+            specs = (*config.models_beside_targets, *others)
+            for spec in (*specs, *config.targets):
                 self.models.open(spec)
             for key in self._budget_keys:
-                self.estimator(*roles).require_prices(config, key)
+                self.estimator(*specs).require_prices(config, key, judge)
         return contexts
 
     @property
@@ -110,12 +109,11 @@ class Planner:
         specs = (*self.config.models_beside_targets, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
         addresses = {
-            spec.model: endpoint_of(spec, self._environment).base_url
+            spec.identity: endpoint_of(spec, self._environment).base_url
             for spec in real
             if spec.is_remote
         }
         return Estimator(
-            prices_of(self.config),
             addresses,
             turns=self.config.generation.turns,
             measured=measured(self.reader) if real else MeasuredUsage(),
@@ -124,14 +122,16 @@ class Planner:
     def remaining_work(self, context: BenchmarkContext, order: Order) -> ExpectedWork:
         """The calls that remain for a benchmark; kinds without a known cost are left out."""
         judge = self.judge(order)
-        estimator = self.estimator(*(() if judge is None else (judge,)))
-        by_kind: dict[tuple[Role, str], ExpectedCalls] = {}
-        per_unit: defaultdict[str, dict[tuple[Role, str], float]] = defaultdict(dict)
+        others = () if judge is None else (judge,)
+        # a branch has another model in a role
+        estimator = self.estimator(*context.config.models_beside_targets, *others)
+        by_kind: dict[tuple[Role, ModelId], ExpectedCalls] = {}
+        per_unit: defaultdict[str, dict[tuple[Role, ModelId], float]] = defaultdict(dict)
         for stage in plan_run(context, order, judge).calls:
             for part in stage.parts:
                 estimate = estimator.estimate([part])
                 if estimate.usd.expected and estimate.calls.expected:
-                    kind = part.role, part.spec.label
+                    kind = part.role, part.spec.identity
                     calls, usd = estimate.calls.expected, estimate.usd.expected
                     if (before := by_kind.get(kind)) is not None:
                         # several parts may be of one kind: their mean, weighted by calls

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.benchmark import Role
+from engine.config.schema import ModelId
 
 WEIGHT: Final = 20.0
 """After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
@@ -16,8 +17,8 @@ SPEAKING: Final = frozenset({Role.USER, Role.TARGET})
 """The roles that take turns in a conversation."""
 JUDGING: Final = frozenset({Role.EVALUATOR, Role.CHECKER})
 
-CallKind = tuple[str, Role, str]
-"""Calls of similar cost: the benchmark, the role and the model's label."""
+CallKind = tuple[str, Role, ModelId]
+"""Calls of similar cost: the benchmark, the role and the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,10 @@ class ExpectedCalls:
 class ExpectedWork:
     """An estimate of what an order calls for one benchmark."""
 
-    calls: Mapping[tuple[Role, str], ExpectedCalls] = field(default_factory=dict)
-    per_conversation: Mapping[str, Mapping[tuple[Role, str], float]] = field(default_factory=dict)
+    calls: Mapping[tuple[Role, ModelId], ExpectedCalls] = field(default_factory=dict)
+    per_conversation: Mapping[str, Mapping[tuple[Role, ModelId], float]] = field(
+        default_factory=dict
+    )
     """By target, how many of the calls a whole conversation takes, its verdict included."""
 
 
@@ -75,7 +78,7 @@ class RemainingCalls:
 
     def __init__(self) -> None:
         self._left: dict[CallKind, _Left] = {}
-        self._per_conversation: dict[tuple[str, str], Mapping[tuple[Role, str], float]] = {}
+        self._per_conversation: dict[tuple[str, str], Mapping[tuple[Role, ModelId], float]] = {}
         """By benchmark and target."""
         self._open: dict[tuple[str, str], dict[CallKind, float]] = {}
         """By benchmark and unit, what an open conversation has still to call."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.benchmark import Role, Stage
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.schema import Config
+from engine.config.schema import Config, ModelId
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import StopRequested
@@ -30,7 +30,6 @@ from engine.pipeline.models import (
     Opener,
     StoredMemory,
     caller_words,
-    prices_of,
 )
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
@@ -134,7 +133,7 @@ class Pipeline:
     quote: PriceRange | None = field(init=False, default=None)
     """The quote of the current order."""
     _waiting: asyncio.Task[None] | None = field(init=False, default=None)
-    _told_excess: set[tuple[Role, str]] = field(init=False, default_factory=set)
+    _told_excess: set[tuple[Role, ModelId]] = field(init=False, default_factory=set)
     """The kinds of calls of which was said that they cost more than they may."""
     _told_enough: set[str] = field(init=False, default_factory=set)
     """The keys of budgets of which was said that they cover no further conversation."""
@@ -160,7 +159,6 @@ class Pipeline:
             clock=self.clock,
             retry_policy=self.retry_policy,
             memory=StoredMemory(self.reader, self.store.tell),
-            prices=prices_of(self.config),
             agents=self.agents,
         )
         environment = Environment(self.workspace.root, self.environ)
@@ -201,14 +199,14 @@ class Pipeline:
             )
             self.drain()
 
-    def _call_cost_too_much(self, role: Role, model: str, usd: float, most_usd: float) -> None:
+    def _call_cost_too_much(self, role: Role, model: ModelId, usd: float, most_usd: float) -> None:
         # said once of each kind of calls; without a price, nothing was allowed
         if most_usd and (role, model) not in self._told_excess:
             self._told_excess.add((role, model))
             keys = " and ".join(f"`{limit.key}`" for limit in self.budget.limits)
             self._note(
                 NoteKind.WARNING,
-                f"{caller_words(role, None, model)}: a call cost ${usd:.4f}, more than the "
+                f"{caller_words(role, None, model.label)}: a call cost ${usd:.4f}, more than the "
                 f"${most_usd:.4f} that its price and `max_tokens` allow, so calls under way may "
                 f"pass {keys}; later ones like it are counted with what was charged too much",
             )
@@ -297,21 +295,19 @@ class Pipeline:
         """
         return [self._bench(context) for context in self.planner.check(order)]
 
-    def _cost_of(self, role: Role, label: str) -> CallCost:
+    def _cost_of(self, role: Role, model: ModelId) -> CallCost:
         """What a role's calls to a model may cost; 0 without limits or a known price."""
-        free = CallCost(0.0, 0.0)
         if not self.budget.limits:
-            return free
-        specs = self.config.models_beside_targets
-        every = (*specs, *self.config.targets, *self.config.models.values())
-        spec = next((spec for spec in every if spec.label == label), None)
-        if spec is None:
-            return free
-        estimator = self.planner.estimator()
-        usual, most = estimator.first_usd(spec, role), estimator.most_usd(spec, role)
-        if usual is None or most is None:
-            return free
-        return CallCost(usual, max(usual, most), *estimator.most_by_part(spec))
+            return CallCost(0.0, 0.0)
+        entries = [spec for spec in self.config.every_model if spec.identity == model]
+        estimator = self.planner.estimator(*entries)
+        costs = []
+        for spec in entries:
+            usual = estimator.first_usd(spec, role) or 0.0
+            most = max(usual, estimator.most_usd(spec, role) or 0.0)
+            costs.append((usual, most, *estimator.most_by_part(spec)))
+        # entries may differ in price and `max_tokens`: what is reserved is enough for each of them
+        return CallCost(*map(max, zip(*costs, strict=True)))
 
     async def reestimate(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
         """Update the expected remaining cost of a benchmark, if the run was quoted or limited."""

@@ -1,9 +1,9 @@
-"""Computes what a reply cost: by the user's own prices, else by published ones, else unknown."""
+"""Computes what a reply cost: by the user's own price, else by a published one, else unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -41,23 +41,21 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The user's own prices by the model's name on the wire, backed by published ones, which come
-    with the program and are never fetched."""
+    """The published prices, which come with the program and are never fetched."""
 
-    own: Mapping[str, Price] = field(default_factory=dict)
     now: Callable[[], datetime] = _utc_now
 
     def load(self) -> None:
         """Load the published prices now instead of with the first question."""
         _published("", "", Tokens(input=0, output=0), self.now())
 
-    def cost_usd(self, model: str, base_url: str, tokens: Tokens) -> float | None:
-        """Return the cost in US dollars; None if unknown, which is not zero."""
-        price = self.own.get(model)
+    def cost_usd(
+        self, own: Price | None, model: str, base_url: str, tokens: Tokens
+    ) -> float | None:
+        """Return the cost in US dollars, at a model's own price if it has one; None if unknown,
+        which is not zero."""
         cost = (
-            _published(model, base_url, tokens, self.now())
-            if price is None
-            else price.cost_usd(tokens)
+            _published(model, base_url, tokens, self.now()) if own is None else own.cost_usd(tokens)
         )
         return None if cost is None else float(cost)
 

@@ -14,6 +14,7 @@ from engine.providers.endpoint import Application, Endpoint, Wire, checked_heade
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, MessageRole, OnText, Reply, ReportingModel
+from engine.providers.pricing import Price
 from engine.providers.protocols.anthropic import AnthropicDialect
 from engine.providers.protocols.application import ApplicationDialect
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
@@ -36,10 +37,12 @@ def real_model(
     accounts: Accounts,
     *,
     label: str | None = None,
+    price: Price | None = None,
     cache: PromptCache | None = None,
     on_note: OnNote = _ignored_note,
 ) -> RealModel:
-    """Return a model. Nothing is imported, connected or sent before its first call."""
+    """Return a model; `price` is the user's own. Nothing is imported, connected or sent before its
+    first call."""
     label = label or endpoint.model
     if endpoint.unencrypted:
         on_note(f"{label} is reached over http: key and messages can be read on the way")
@@ -49,6 +52,7 @@ def real_model(
         dialect_of(endpoint.wire, endpoint.application),
         accounts,
         on_note,
+        price=price,
         gives_away=endpoint.host in _GIVE_AWAY,
         sends_once=endpoint.wire is Wire.SESSION,
         adapts=endpoint.application is None,

@@ -37,6 +37,7 @@ from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
+from engine.providers.pricing import Price
 from engine.providers.protocols.base import ChatRequest, Dialect, written_body
 from engine.providers.redaction import Redactor
 from engine.providers.retry import (
@@ -67,6 +68,8 @@ class Sender:
     accounts: Accounts
     on_note: OnNote
     waits: ModelWaits = field(default_factory=ModelWaits)
+    price: Price | None = None
+    """The user's own price."""
     gives_away: bool = False
     """Whether it has free models, and reports their cost as 0."""
     sends_once: bool = False
@@ -350,8 +353,9 @@ class _Call:
     def _usage_of(self, result: CallResult) -> Usage:
         tokens, cost = result.parser.tokens, self._reported(result)
         if cost is None:
-            prices = self.sender.accounts.prices
-            cost = prices.cost_usd(self.ask.model, self.sender.base_url, tokens)
+            sender = self.sender
+            prices = sender.accounts.prices
+            cost = prices.cost_usd(sender.price, self.ask.model, sender.base_url, tokens)
         return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
 
     def _reported(self, result: CallResult) -> float | None:

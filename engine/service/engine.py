@@ -251,7 +251,7 @@ class Engine:
             speaking=tuple(pipeline.live.speaking()),
             problem="; ".join(self._troubles.values()) or None,
             waits=tuple(
-                Wait(model, *held)
+                Wait(model.label, *held)
                 for held_calls in (models.held(), pipeline.budget.held())
                 for model, held in held_calls.items()
             ),
@@ -268,7 +268,9 @@ class Engine:
             rest_usd=None if pipeline.quote is None else pipeline.budget.remaining.rest_usd,
             question=None if pipeline.question is None else pipeline.question.words,
             waiting_messages=pipeline.waiting_messages,
-            limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
+            limits=tuple(
+                ModelLimit(model.label, *limit) for model, limit in models.limits().items()
+            ),
             agents=self._agents_status(),
             benchmarks=tuple(
                 name for order in (work.order, *self._orders.copy()) for name in order.benchmarks

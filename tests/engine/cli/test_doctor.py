@@ -344,7 +344,7 @@ def test_the_proxy_of_a_run_is_told_and_one_that_cannot_be_used_is_a_problem(
     models = models_in_use(config, Environment(clinic.root, {}))
 
     def told() -> Diagnostic:
-        return next(f for f in model_findings(models, config) if f.subject == "x")
+        return next(f for f in model_findings(models) if f.subject == "x")
 
     monkeypatch.setenv("HTTP_PROXY", f"http://me:{CANARY}@127.0.0.1:9")
     assert " · by the proxy http://127.0.0.1:9 · " in told().sentence

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from engine.benchmark import Role, Stage, Usage
-from engine.config.schema import ModelSpec, load_config
+from engine.config.schema import ModelId, ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StopRequested
 from engine.pipeline.budget import Budget, BudgetLimit, CallCost
@@ -27,10 +27,13 @@ from tests.engine.small_workspace import Place
 from tests.models import Overheard
 from tests.pipelines import run_once
 
+# of one name, at two addresses
+A, B = (ModelId("openai", f"https://{host}/v1", "m") for host in ("a.example", "b.example"))
+
 
 def test_a_call_is_made_while_spent_in_flight_and_usual_fit() -> None:
     async def play() -> None:
-        async with budget.call(Role.USER, "a") as first, budget.call(Role.TARGET, "a"):
+        async with budget.call(Role.USER, A) as first, budget.call(Role.TARGET, A):
             third = asyncio.create_task(one(budget, Role.EVALUATOR, 0.4))
             await asyncio.sleep(0)
             assert budget.in_flight_usd == pytest.approx(0.8)
@@ -53,7 +56,9 @@ def exactly(usd: float) -> CallCost:
     return CallCost(usd, usd)
 
 
-async def one(budget: Budget, role: Role, usd: float, *, unit: str = "", model: str = "a") -> None:
+async def one(
+    budget: Budget, role: Role, usd: float, *, unit: str = "", model: ModelId = A
+) -> None:
     async with budget.call(role, model, "bread", unit) as spend:
         await asyncio.sleep(0)
         spend(usd)
@@ -66,10 +71,10 @@ def test_what_is_usual_is_the_95th_percentile_of_what_the_role_cost_so_far() -> 
 
     budget = Budget(cost_of=lambda _role, _model: exactly(9.0))
     asyncio.run(play())
-    assert budget.usual_usd(Role.USER, "a") == pytest.approx(0.96)
+    assert budget.usual_usd(Role.USER, A) == pytest.approx(0.96)
     # an answer as long as it may be can still come
-    assert budget.most_usd(Role.USER, "a") == 9.0
-    assert budget.usual_usd(Role.TARGET, "a") == 9.0
+    assert budget.most_usd(Role.USER, A) == 9.0
+    assert budget.usual_usd(Role.TARGET, A) == 9.0
 
 
 def two_hundred_at_once(costs: Sequence[float], limit: float, first: CallCost) -> Budget:
@@ -117,7 +122,7 @@ def test_one_answer_as_long_as_it_may_be_does_not_break_the_limit(beside: int) -
 
     async def row() -> None:
         while True:
-            async with budget.call(Role.TARGET, "a") as spend:
+            async with budget.call(Role.TARGET, A) as spend:
                 await asyncio.sleep(0)
                 near = budget.spent_usd + longest > 10.0 + 1e-9
                 is_long = near and not long
@@ -183,7 +188,7 @@ class Overcharging:
         async def row() -> None:
             while True:
                 told = next(numbers)
-                async with budget.call(Role.TARGET, "a", input_tokens=told) as spend:
+                async with budget.call(Role.TARGET, A, input_tokens=told) as spend:
                     in_air.add(told)
                     await asyncio.sleep(0)
                     near = budget.spent_usd > self.limit - 0.3
@@ -220,11 +225,11 @@ def test_what_a_server_has_charged_too_much_once_is_reserved_for_each_later_call
 
 def test_what_a_call_is_told_counts_for_what_it_may_cost() -> None:
     async def play() -> None:
-        async with budget.call(Role.TARGET, "a", input_tokens=1000) as spend:
+        async with budget.call(Role.TARGET, A, input_tokens=1000) as spend:
             assert budget.in_flight_usd == pytest.approx(0.5 + 0.4)
             spend(0.1)
         with pytest.raises(StopRequested):
-            async with budget.call(Role.TARGET, "a", input_tokens=1001):
+            async with budget.call(Role.TARGET, A, input_tokens=1001):
                 pass
 
     cost = CallCost(0.1, 0.2, answer_usd=0.5, token_usd=0.0004)
@@ -242,7 +247,7 @@ def test_rows_that_were_begun_go_before_others_where_there_is_little_room() -> N
 
     async def play() -> None:
         await call("old", 0.1)
-        async with budget.call(Role.USER, "a", "bread", "other"):
+        async with budget.call(Role.USER, A, "bread", "other"):
             new = [asyncio.create_task(call(f"new-{n}", 0.1)) for n in range(2)]
             await asyncio.sleep(0)
             old = asyncio.create_task(call("old", 0.1))
@@ -257,15 +262,16 @@ def test_rows_that_were_begun_go_before_others_where_there_is_little_room() -> N
 
 def test_calls_that_wait_for_room_are_counted_by_model_with_the_limit_that_lacks_it() -> None:
     async def play() -> None:
-        async with budget.call(Role.USER, "a"):
+        async with budget.call(Role.USER, A):
             waiting = [
-                asyncio.create_task(one(budget, Role.TARGET, 0.1, model=model)) for model in "aab"
+                asyncio.create_task(one(budget, Role.TARGET, 0.1, model=model))
+                for model in (A, A, B)
             ]
             await asyncio.sleep(0)
             why = (
                 "`run.budget` leaves no room beside the calls in flight, which may cost up to $0.60"
             )
-            assert budget.held() == {"a": HeldCalls(why, None, 2), "b": HeldCalls(why, None, 1)}
+            assert budget.held() == {A: HeldCalls(why, None, 2), B: HeldCalls(why, None, 1)}
         await asyncio.gather(*waiting)
         assert budget.held() == {}
 
@@ -282,7 +288,7 @@ def test_a_call_that_waits_for_room_is_not_made_once_the_run_is_to_stop() -> Non
 
     async def play() -> None:
         nonlocal draining
-        async with budget.call(Role.USER, "a"):
+        async with budget.call(Role.USER, A):
             waiting = [asyncio.create_task(one(budget, Role.USER, 0.1)) for _ in range(3)]
             await asyncio.sleep(0)
             waiting[1].cancel()
@@ -305,7 +311,7 @@ def test_a_call_that_waits_for_room_is_not_made_once_the_run_is_to_stop() -> Non
 
 def test_calls_that_wait_for_room_or_come_later_end_at_a_stop_before_those_in_flight() -> None:
     async def play() -> None:
-        async with budget.call(Role.USER, "a"):
+        async with budget.call(Role.USER, A):
             waiting = [asyncio.create_task(one(budget, Role.USER, 0.1)) for _ in range(3)]
             await asyncio.sleep(0)
             waits.stop()
@@ -329,18 +335,18 @@ def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
 ) -> None:
     """As by the board of a run, which whoever looks at it asks for."""
     remaining = RemainingCalls()
-    remaining.expect("bread", expected(Role.TARGET, "a", ExpectedCalls(2.0, 3.0)))
+    remaining.expect("bread", expected(Role.TARGET, A, ExpectedCalls(2.0, 3.0)))
     alone = CallsLeft.each_usd
 
     def meanwhile(left: CallsLeft, *, refuted: bool) -> float:
-        remaining.expect_more("bread", expected(Role.USER, "b", ExpectedCalls(1.0, 1.0)))
+        remaining.expect_more("bread", expected(Role.USER, B, ExpectedCalls(1.0, 1.0)))
         return alone(left, refuted=refuted)
 
     monkeypatch.setattr(CallsLeft, "each_usd", meanwhile)
     assert remaining.rest_usd == 6.0
 
 
-def expected(role: Role, model: str, calls: ExpectedCalls) -> ExpectedWork:
+def expected(role: Role, model: ModelId, calls: ExpectedCalls) -> ExpectedWork:
     return ExpectedWork({(role, model): calls})
 
 
@@ -449,13 +455,13 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
 
     async def play() -> None:
         for _ in range(100):
-            await budget.wait_until_agreed(Role.TARGET, "m")
-            async with budget.call(Role.TARGET, "m", "b") as spend:
+            await budget.wait_until_agreed(Role.TARGET, A)
+            async with budget.call(Role.TARGET, A, "b") as spend:
                 spend(0.03)
 
     budget = Budget(on_beyond=yes)
     budget.agree(0.2, 0.1)
-    budget.remaining.expect("b", expected(Role.TARGET, "m", ExpectedCalls(100.0, 0.001)))
+    budget.remaining.expect("b", expected(Role.TARGET, A, ExpectedCalls(100.0, 0.001)))
     asyncio.run(play())
     assert 1 <= len(questions) <= 2
     assert questions[0] > 1.5  # of the 3 that it came to
@@ -492,7 +498,7 @@ class Conversations:
         self.prices = Prices(reply, turns)
         assumed = Prices(ASSUMED, turns)
         speaking = {
-            (role, "m"): ExpectedCalls(
+            (role, A): ExpectedCalls(
                 number * turns,
                 assumed.mean(role),
                 assumed.of_call(role, 1) / assumed.mean(role),
@@ -501,12 +507,12 @@ class Conversations:
             for role in (Role.USER, Role.TARGET)
         }
         judging = ExpectedCalls(number, assumed.of_call(Role.EVALUATOR, 0))
-        calls = {**speaking, (Role.EVALUATOR, "m"): judging}
+        calls = {**speaking, (Role.EVALUATOR, A): judging}
         self.expected_usd = sum(one.number * one.usd for one in calls.values())
         self.questions: list[tuple[float, float]] = []
         """What was spent and what was agreed to then."""
         self.budget = Budget(on_beyond=self._yes)
-        each = {kind: float(turns) for kind in speaking} | {(Role.EVALUATOR, "m"): 1.0}
+        each = {kind: float(turns) for kind in speaking} | {(Role.EVALUATOR, A): 1.0}
         self.budget.remaining.expect("b", ExpectedWork(calls, {"m": each}))
 
     async def _yes(self, rest_usd: float) -> bool:
@@ -540,8 +546,8 @@ class Conversations:
         self.budget.end("b", unit)
 
     async def _call(self, role: Role, turn: int, unit: str) -> None:
-        await self.budget.wait_until_agreed(role, "m")
-        async with self.budget.call(role, "m", "b", unit, turn=turn) as spend:
+        await self.budget.wait_until_agreed(role, A)
+        async with self.budget.call(role, A, "b", unit, turn=turn) as spend:
             await asyncio.sleep(0)
             spend(self.prices.of_call(role, turn))
 
@@ -574,14 +580,14 @@ def test_conversations_that_end_early_leave_nothing_to_expect() -> None:
         for unit in "12345678":
             calls = remaining.conversation("b", "m", roles=frozenset(Role))
             await budget.begin("b", unit, calls)
-            async with budget.call(Role.TARGET, "m", "b", unit, turn=1) as spend:
+            async with budget.call(Role.TARGET, A, "b", unit, turn=1) as spend:
                 spend(0.01)
             budget.end("b", unit)
 
     budget = Budget()
     remaining = budget.remaining
-    work = {(Role.TARGET, "m"): ExpectedCalls(80.0, 0.01, turns=10)}
-    remaining.expect("b", ExpectedWork(work, {"m": {(Role.TARGET, "m"): 10.0}}))
+    work = {(Role.TARGET, A): ExpectedCalls(80.0, 0.01, turns=10)}
+    remaining.expect("b", ExpectedWork(work, {"m": {(Role.TARGET, A): 10.0}}))
     assert remaining.rest_usd == pytest.approx(0.8)
     asyncio.run(play())
     assert remaining.rest_usd == pytest.approx(0.0, abs=1e-9)
@@ -597,15 +603,15 @@ def test_a_question_says_the_rest_for_which_it_is_asked() -> None:
 
     async def play() -> None:
         for _ in range(3):
-            await budget.wait_until_agreed(Role.TARGET, "m")
-            async with budget.call(Role.TARGET, "m", "b") as spend:
+            await budget.wait_until_agreed(Role.TARGET, A)
+            async with budget.call(Role.TARGET, A, "b") as spend:
                 spend(0.1)
         with pytest.raises(StopRequested):
-            await budget.wait_until_agreed(Role.TARGET, "m")
+            await budget.wait_until_agreed(Role.TARGET, A)
 
     budget = Budget(on_beyond=no)
     budget.agree(0.35, 0.3)
-    budget.remaining.expect("b", expected(Role.TARGET, "m", ExpectedCalls(3.0, 0.1)))
+    budget.remaining.expect("b", expected(Role.TARGET, A, ExpectedCalls(3.0, 0.1)))
     asyncio.run(play())
     [question] = asked
     assert question.spent_usd + question.rest_usd > question.agreed_usd
@@ -649,9 +655,9 @@ async def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place
         pipeline.attended = lambda: True
         for agreed in (0.1, 0.2):
             pipeline.budget.agree(agreed, agreed)
-            work = expected(Role.TARGET, "m", ExpectedCalls(100.0, 1.0))
+            work = expected(Role.TARGET, A, ExpectedCalls(100.0, 1.0))
             pipeline.budget.remaining.expect("giving-in", work)
-            call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, "m"))
+            call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, A))
             while pipeline.question is None:
                 assert not call.done()
                 await asyncio.sleep(0)
