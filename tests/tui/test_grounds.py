@@ -13,7 +13,7 @@ from tests.tui.theatre import Theatre
 from tui.app import CrosswindApp
 from tui.own_themes import LEAST_CONTRAST, contrast
 from tui.text.ink import Ink, Piece
-from tui.themes import LIGHT
+from tui.themes import LIGHT, theme_for
 from tui.widgets.base import LineView
 
 KEYS = """1 o escape 3 F escape s escape m r escape enter c L t slash escape C q v q z q 4
@@ -76,3 +76,17 @@ def test_faint_text_is_readable_under_a_cursor(theatre: Theatre) -> None:
             assert (text[:6], style.color) == ("little", view.ink(Ink.MUTED).color)
 
     theatre.perform(script)
+
+
+def test_a_cursor_in_the_terminals_own_colours_has_one_ground(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        view = pilot.app.screen.query(LineView).first()
+        line = [Piece("✗", Ink.BAD), Piece(" a "), Piece("┊", Ink.RULE), Piece("b", Ink.ACCENT)]
+        styles = [style for text, style, _ in view.paint(line, Ink.CURSOR) if text.strip()]
+        assert {style and (style.reverse, style.color, style.dim) for style in styles} == {
+            (True, view.ink(Ink.TEXT).color, None)
+        }
+
+    app = CrosswindApp(theatre.watch, theme=theme_for("standard"), moment=theatre.moment)
+    theatre.perform(script, SIZE, app)

@@ -109,10 +109,15 @@ class LineView(ScrollView, inherit_bindings=False):
 
     def _segments(self, line: Iterable[Piece], behind: Style | None) -> Iterable[Segment]:
         for text, ink in line:
-            if text:
+            if text and behind is None:
+                yield Segment(text, self.ink(ink))
+            elif text and behind is not None:
                 # faint text would be too weak on the background of a cursor
-                style = self.ink(Ink.MUTED if ink is Ink.FAINT and behind is not None else ink)
-                yield Segment(text, style if behind is None else style + behind)
+                style = self.ink(Ink.MUTED if ink is Ink.FAINT else ink)
+                if behind.reverse:
+                    # else each colour would become a background of its own
+                    style = self.ink(Ink.TEXT) + Style(bold=style.bold)
+                yield Segment(text, style + behind)
 
     def ink(self, ink: Ink) -> Style:
         """The style of an ink in this view. The app computes the look of each ink once for all
