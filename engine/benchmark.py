@@ -48,6 +48,11 @@ class When(StrEnum):
     def in_words(self) -> str:
         return _WHEN_IN_WORDS[self]
 
+    @property
+    def condition(self) -> str:
+        """`counts only if shown in the last reply`; empty where any reply will do."""
+        return "" if self is When.ANYWHERE else f"counts only if shown {self.in_words}"
+
 
 _WHEN_IN_WORDS: Final = {
     When.ANYWHERE: "in any reply",
@@ -151,6 +156,12 @@ class Metric:
     """Describes the behaviour itself; for a negative metric, the unwanted one."""
     examples: tuple[str, ...] = ()
     when: When = When.ANYWHERE
+
+    @property
+    def meaning(self) -> str:
+        """The definition, and which replies count if not any will do."""
+        condition = self.when.condition
+        return f"{self.definition.rstrip()} It {condition}." if condition else self.definition
 
 
 @dataclass(frozen=True, slots=True)

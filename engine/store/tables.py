@@ -29,6 +29,7 @@ from engine.benchmark import (
 )
 from engine.branches import STANCE
 from engine.checks import CheckAnswer, CheckKind, UserFault, landmark_faults
+from engine.display import marked_turns
 from engine.facts import NoteKind
 from engine.jury import Jury
 
@@ -276,6 +277,12 @@ class Verdict(StoredRow):
         """The metric's `when` under which it was given."""
         word = (self.definition or "").partition(" ")[2]
         return When(word) if word in set(When) else When.ANYWHERE
+
+    @property
+    def shown_where(self) -> str:
+        """`shown in turn 1 of 5; counts only if shown in the last reply`, as far as it is known."""
+        marked = "" if self.marks is None else f"shown in {marked_turns(self.marks)}"
+        return "; ".join(filter(None, (marked, self.must_hold.condition)))
 
     @property
     def lacks_quote(self) -> bool:

@@ -427,7 +427,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             metric = metric_in(self.watched, analysis.benchmark, analysis.metrics[spot.row].id)
         except StoreError as error:
             return str(error)
-        return "" if metric is None else metric.definition
+        return "" if metric is None else metric.meaning
 
     def _failures_of(self, analysis: Analysis, spot: HeatCell) -> Sequence[VerdictRow]:
         """The newest failures at `spot`; those that are not known yet are read on a thread."""

@@ -147,7 +147,7 @@ def _details_that_fit(
 
 
 def _meaning(metric: Metric, width: int) -> list[Line]:
-    words = one_line(metric.definition)
+    words = one_line(metric.meaning)
     rows = wrapped_lines(words, max(min(width - _INDENT, READABLE), 8)) if words else []
     return [[Piece("   " + row, Ink.MUTED)] for row in rows]
 

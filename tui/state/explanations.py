@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Metric, Stage, State
+from engine.benchmark import Metric, Stage, State, When
 from engine.cli.lines import price_stop
 from engine.display import display_text, one_line, percent, plural
 from engine.jury import TIED, Jury, counting_votes, verdict_to_show, what_counts
@@ -217,7 +217,7 @@ def _failure_blocks(
     quote = next((quote for quote in failure.quotes if quote.turn is not None), None)
     place = ("why failed", metric.id)
     if quote is None or failure.quote is None:
-        shown = Passage(place, "because", display_text(failure.justification))
+        shown = Passage(place, "because", _because(failure.justification, metric.when))
     else:
         shown = quote_block(place, quote)
     name = one_line(str(failure.key)) + ("   Enter opens its evidence" if weakest else "")
@@ -314,4 +314,10 @@ def _reason(shown: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a
     quote = next((quote for quote in shown.quotes if quote.turn is not None), None)
     if quote is not None and passed is shown.track.passes(present=True):
         return quote_block("stamp reason", quote)
-    return Passage("stamp reason", "because", display_text(shown.justification))
+    return Passage("stamp reason", "because", _because(shown.justification, shown.must_hold))
+
+
+def _because(justification: str, when: When) -> str:
+    """A judge's reason, with the rule that was applied to what the judge found."""
+    given = justification.rstrip(".") if when.condition else justification
+    return display_text("; ".join(filter(None, (given, when.condition))))

@@ -47,6 +47,8 @@ class Evidence:
     metric_id: str
     judge: str
     justification: str
+    shown_where: str
+    """In which turns, and which of them count."""
     quotes: Sequence[tuple[str, int]]
     """Passages that were found, each with its turn."""
 
@@ -110,6 +112,7 @@ def _evidence_of(outcome: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evi
             metric_id=outcome.metric_id,
             judge=shown.judge,
             justification=one_line(shown.justification, _LONGEST),
+            shown_where=shown.shown_where,
             quotes=quotes,
         )
         if quotes

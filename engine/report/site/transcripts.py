@@ -101,7 +101,7 @@ QUOTES: Final = "q"
 
 _STALE, _SPLIT, _REPLAYED, _INVALID = 1, 2, 4, 8
 _OUTCOMES: Final = {True: 1, False: 0, None: 2}
-_JUDGED: Final = "metric_id judge pass source present passed unscored justification marks served_by"
+_JUDGED: Final = "metric_id judge pass source present passed unscored justification served_by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +272,7 @@ def _verdict(verdict: Verdict, again: str, *, counts: bool) -> dict[str, Any]:
         "at": f"{verdict.when:%Y-%m-%d %H:%M}",
         "counts": counts,
         "again": again,
+        "shown": verdict.shown_where,
         "quotes": quotes,
         "note": NO_QUOTE_FOUND if verdict.lacks_quote else None,
     }

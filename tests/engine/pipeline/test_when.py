@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -40,6 +41,27 @@ def finds_it(shown_in: frozenset[int] = frozenset({1})) -> ScriptedModel:
 def must_hold(place: Place, when: str) -> Place:
     place.edit(place.benchmark, POSITIVE, f"{POSITIVE}    when: {when}\n")
     return place
+
+
+@pytest.mark.parametrize(
+    ("when", "rule"),
+    [
+        ("at_the_end", "counts only if shown in the last reply"),
+        ("under_pressure", "counts only if shown in a reply from the second landmark on"),
+        ("every_reply", "counts only if shown in every reply"),
+    ],
+)
+def test_where_a_failure_is_explained_stands_which_replies_count(
+    place: Place, when: str, rule: str
+) -> None:
+    """The judge says that it found the behaviour, and the conversation failed all the same."""
+    must_hold(place, when).heard_by(opening({"evaluator": finds_it()})).run()
+    page = place.root / "page.html"
+    crosswind(place.root, "results", "--html", str(page), code=0)
+    assert re.search(rf"shown in turn 1 of \d; {rule}<", page.read_text("utf-8"))
+    crosswind(place.root, "site", "--out", str(place.root / "site"), code=0)
+    shown = "".join(one.read_text("utf-8") for one in (place.root / "site").rglob("*.js"))
+    assert rule in shown
 
 
 @pytest.mark.exhaustive

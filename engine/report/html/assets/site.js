@@ -168,24 +168,17 @@ function outcome(passed) {
   return make("strong", { class: `outcome ${word}` }, `${SIGNS[word]} ${word}`);
 }
 
-function turns(numbers) {
-  if (numbers.length < 2) return `turn ${numbers}`;
-  return `turns ${numbers.slice(0, -1).join(", ")} and ${numbers[numbers.length - 1]}`;
-}
-
 function verdict(one, talk, column) {
   const again = one.again ? `, ${one.again}` : "";
   const other = one.served_by ? `, answered by ${one.served_by}` : "";
   const present = one.present === null ? "" : one.present ? " · behaviour present" : " · behaviour absent";
   const counts = one.counts ? make("span", { class: "tag counts" }, "counts") : make("span", { class: "tag" }, "does not count");
-  const marks = one.marks
-    ? one.marks.flatMap((mark, n) => (mark ? [n + 1] : [])) : null;
   return make("li", { class: one.counts ? "verdict counts" : "verdict" },
     make("p", {}, outcome(one.passed), present, " ", counts),
     make("p", { class: "soft" }, name(one.judge), again, other, one.source === "human" ? " (a person)" : "", ` · ${one.at} UTC`),
     one.unscored ? make("p", {}, `Unscored: ${one.unscored}`) : null,
     one.justification ? make("p", { class: "name", dir: "auto" }, one.justification) : null,
-    marks ? make("p", { class: "soft" }, marks.length ? `Shown in ${turns(marks)} of ${one.marks.length}` : `Not shown in any of ${one.marks.length} turns`) : null,
+    one.shown ? make("p", { class: "soft" }, one.shown) : null,
     one.quotes.length ? make("ul", { class: "quotes" }, one.quotes.map((quote) =>
       make("li", {}, make("q", { class: "name", dir: "auto" }, quote.text), " ",
         quote.turn ? make("a", { href: `#${turnId(column, quote.turn)}`, "data-turn": turnId(column, quote.turn) }, `turn ${quote.turn}`)
