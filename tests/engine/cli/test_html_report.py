@@ -152,8 +152,9 @@ def test_a_hostile_name_stays_a_name(text: str) -> None:
 
 
 def evidence(text: str) -> list[Evidence]:
+    quotes = [(text, 2), (text, 3)]
     return [
-        Evidence(f"{metric}_s001_v01__t7 {text}", "t7", metric, text, text, text, [(text, 2), (text, 3)])
+        Evidence(f"{metric}_s001_v01__t7 {text}", "t7", metric, text, text, text, quotes)
         for metric in ("m01", "m01", "m02")
     ]
 
