@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
 
 from engine.benchmark import Role, Stage
 from engine.config.schema import Config, ModelId, ModelSpec
+from engine.config.secrets import VARIABLE
 from engine.errors import InputError, Problem
 from engine.pipeline.models import price_of
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
@@ -61,15 +66,20 @@ class CallUsage:
 class MeasuredUsage:
     """What the latest calls of a workspace used."""
 
-    _seen: Mapping[tuple[Role, str, bool], CallUsage] = field(default_factory=dict)
+    _seen: Mapping[tuple[Role, ModelId | str, bool], CallUsage] = field(default_factory=dict)
+    """By model and, without what calls cost, by label: calls do not store at which address they
+    were made, which follows from the configuration of their run, and not of all is known."""
     _lengths: Mapping[str, Range] = field(default_factory=dict)
     _again: Mapping[Role, Range] = field(default_factory=dict)
     _faults: Mapping[str, float] = field(default_factory=dict)
 
-    def calls(self, role: Role, label: str, items: int) -> CallUsage | None:
+    def calls(self, role: Role, model: ModelId, items: int) -> CallUsage | None:
         """The usage of a call; None where too few were made. For a generator, answers with one item
         and answers with several `items` are measured separately."""
-        return self._seen.get((role, label, items > 1))
+        several = items > 1
+        return self._seen.get((role, model, several)) or self._seen.get(
+            (role, model.label, several)
+        )
 
     def length(self, target: str) -> Range | None:
         """Turns of a conversation with this target, given by its label; None where not measured."""
@@ -87,14 +97,59 @@ class MeasuredUsage:
 def measured(reader: Reader) -> MeasuredUsage:
     """Measure the latest calls of all benchmarks."""
     used = reader.used_calls()
-    groups: defaultdict[tuple[Role, str, bool], list[AttemptRow]] = defaultdict(list)
-    for call in used:
+    groups: defaultdict[tuple[Role, ModelId | str, bool], list[AttemptRow]] = defaultdict(list)
+    for call, model in zip(used, _models_of(used, reader), strict=True):
         # an attempt without token counts would pull the mean towards zero
         if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
-            groups[call.role, call.model, _writes_several(call)].append(call)
+            several = _writes_several(call)
+            groups[call.role, call.model, several].append(call)
+            if model is not None:
+                groups[call.role, model, several].append(call)
     seen = {key: _measured_usage(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
+    for key, usage in seen.items():
+        if isinstance(key[1], str):
+            # a model of this name at another address may have another price
+            seen[key] = replace(usage, usd=None, reported=False)
     lengths, again = _lengths(used, reader), _retries_by_role(used, reader)
     return MeasuredUsage(seen, lengths, again, reader.faults())
+
+
+def _models_of(used: Sequence[AttemptRow], reader: Reader) -> Iterator[ModelId | None]:
+    """The model of each call: the only one of its label in the configuration of its run; None where
+    there are several or no such run, as for calls that were imported."""
+    runs = reader.run_configurations(min((call.seq for call in used), default=0))
+    begun = [first for first, _, _ in runs]
+    models = [_models_by_label(config) for _, _, config in runs]
+    for call in used:
+        place = bisect(begun, call.seq) - 1
+        last = None if place < 0 else runs[place][1]
+        in_run = place >= 0 and (last is None or call.seq < last)
+        yield models[place].get(call.model) if in_run else None
+
+
+@lru_cache(64)
+def _models_by_label(config: str) -> Mapping[str, ModelId]:
+    """The models in a stored configuration whose label no other has."""
+    by_label: defaultdict[str, set[ModelId]] = defaultdict(set)
+    with suppress(ValueError):  # of a damaged row
+        for model in _models_in(json.loads(config)):
+            by_label[model.label].add(model)
+    alone = {label: found.pop() for label, found in by_label.items() if len(found) == 1}
+    # the variable in an address may have had another value
+    return {label: model for label, model in alone.items() if not VARIABLE.search(model.address)}
+
+
+def _models_in(stored: Any) -> Iterator[ModelId]:
+    match stored:
+        case {"model": str(name), "source": str(source)}:
+            address = stored.get("url") or stored.get("call") or stored.get("base_url") or ""
+            yield ModelId(source, str(address), name)
+        case dict():
+            for inner in stored.values():
+                yield from _models_in(inner)
+        case list():
+            for inner in stored:
+                yield from _models_in(inner)
 
 
 def _writes_several(call: AttemptRow) -> bool:
@@ -296,7 +351,7 @@ class Estimator:
     def one_call(self, asked: Calls) -> OneCall:
         """The usage of one of these calls, averaged over a conversation in which calls grow."""
         spec, role = asked.spec, asked.role
-        seen = self.measured.calls(role, spec.label, asked.items)
+        seen = self.measured.calls(role, spec.identity, asked.items)
         if seen is None:
             return self._assumed_call(asked, self.turns)
         used = seen.scaled(*self._length_factors(asked))

@@ -626,6 +626,17 @@ class Reader:
         )
         return read_all(AttemptRow, rows)
 
+    def run_configurations(self, after: int) -> list[tuple[int, int | None, str]]:
+        """Return the runs that had not ended at `after`, in order: the first and the last `seq` of
+        each, None for one without an end, and its configuration as JSON."""
+        rows = self.connection.all(
+            "SELECT seq, ended, config FROM (SELECT r.seq, r.config, (SELECT n.seq FROM note n"
+            " WHERE n.seq > r.seq AND n.kind = ? ORDER BY n.seq LIMIT 1) AS ended FROM run r)"
+            " WHERE ended IS NULL OR ended > ? ORDER BY seq",
+            (NoteKind.RUN_ENDED.value, after),
+        )
+        return [(row[0], row[1], row[2]) for row in rows]
+
     def turns_played(self, after: int) -> list[tuple[str, int]]:
         """Return, for each take with answered calls to its target beyond `after`, the target's
         model and the number of these calls."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.benchmark import Role
+from engine.benchmark import Role, Stage
 from engine.config.schema import Config, load_config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
@@ -33,6 +36,7 @@ SCRIPTS = {
 }
 FREE = {"input": 0, "output": 0}
 DEAR = {"input": 100, "output": 100}
+PLAYED = frozenset({Stage.SIMULATE})
 
 
 @pytest.fixture
@@ -198,3 +202,53 @@ def test_a_budget_needs_the_price_of_a_judge_that_an_order_names(
     with pytest.raises(InputError, match=r"models\.second"):
         bakery.run(NAME, evaluator="second")
     assert not server.calls
+
+
+def test_measured_costs_of_another_server_are_not_expected_of_this_one(
+    bakery: Bakery, server: ProtocolServer, elsewhere: ProtocolServer
+) -> None:
+    bakery.open(bakery.target("a", elsewhere, price={**FREE}), generation=_samples(2))
+    bakery.run(NAME)
+    assert bakery.quote(force=True, stages=PLAYED).is_free
+    # what it used is known, and its price is not
+    bakery.open(bakery.target("a", server), generation=_samples(2))
+    moved = bakery.quote(force=True, stages=PLAYED)
+    assert moved.measured
+    assert moved.unpriced.high
+
+
+def test_costs_that_one_server_reported_are_not_expected_of_another(
+    bakery: Bakery, server: ProtocolServer, elsewhere: ProtocolServer
+) -> None:
+    server.settings = replace(server.settings, cost=0.01)
+    bakery.open(bakery.target("a", server), generation=_samples(2))
+    bakery.run(NAME)
+    calls = len(bakery.calls("a"))
+    assert bakery.quote(force=True, stages=PLAYED).usd.expected == pytest.approx(0.01 * calls)
+    other = bakery.target("b", elsewhere, price={"input": 1000, "output": 1000})
+    bakery.open(bakery.target("a", server), other, generation=_samples(2))
+    of_other = bakery.quote(targets=frozenset({"b"}), stages=PLAYED)
+    assert of_other.usd.low > 0.01 * calls
+
+
+@pytest.mark.parametrize("of_run", ["imported after it", "in it, with a damaged configuration"])
+def test_what_calls_cost_of_which_the_server_is_not_known_is_not_expected(
+    bakery: Bakery, server: ProtocolServer, of_run: str
+) -> None:
+    server.settings = replace(server.settings, cost=0.01)
+    bakery.open(bakery.target("a", server), generation=_samples(2))
+    bakery.run(NAME)
+    assert bakery.quote(force=True, stages=PLAYED).usd.high
+    with closing(sqlite3.connect(bakery.root / "crosswind.db")) as store, store:
+        if of_run.startswith("imported"):
+            store.execute("UPDATE attempt SET seq = seq + 1000000")
+        else:
+            store.execute("UPDATE run SET config = '{'")
+    found = bakery.quote(force=True, stages=PLAYED)
+    assert found.measured
+    assert found.unpriced.high
+    assert not found.usd.high
+
+
+def _samples(number: int) -> dict[str, int]:
+    return {"scenarios_per_metric": 1, "turns": 3, "num_samples": number}
