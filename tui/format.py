@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = "—"
 SCRIPTED: Final = "scripted models, not language models"
+SCRIPTED_IN_SHORT: Final = "no language models"
 ROOM_FOR_PARTS: Final = 60
 """The longest list of scripted parts, in characters, that a header shows."""
 READING: Final = "reading the configuration …"
@@ -131,6 +132,6 @@ def bar(share: float, width: int) -> tuple[str, str]:
 def scripted_words(scripts: str | None, *, roomy: bool) -> str:
     """Header text that says whether all models are scripts or, from `scripts`, which are."""
     if scripts is None:
-        return SCRIPTED if roomy else "scripted"
+        return SCRIPTED if roomy else SCRIPTED_IN_SHORT
     fits = roomy and len(scripts) <= ROOM_FOR_PARTS
     return one_line(scripts) if fits else "some parts scripted"

@@ -416,7 +416,7 @@ def test_both_ends_of_the_header_are_seen_when_the_terminal_shrinks(theatre: The
             await theatre.tick(pilot)
             first = on_screen(pilot).splitlines()[0]
             assert BENCHMARK in first
-            assert first.endswith("scripted")
+            assert first.endswith("no language models")
 
     theatre.perform(script, (120, 40), app_with(theatre, Sums(a_report())))
 
@@ -431,7 +431,7 @@ def test_a_narrow_header_says_how_complete_and_how_old_the_figures_are(theatre: 
         first = on_screen(pilot).splitlines()[0]
         assert first.startswith(" Results  what-people")
         assert " scored  up to date " in first
-        assert first.endswith("scripted")
+        assert first.endswith("no language models")
 
     theatre.perform(script, (80, 24), app_with(theatre, Sums(a_report())))
 

@@ -22,6 +22,7 @@ from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Browser
 from tui.bindings import key
+from tui.format import SCRIPTED_IN_SHORT
 from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
@@ -509,8 +510,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         left, right = heading(self, "Results", words)
         if length(left) + length(right) >= width:
             some = any(info.scripts for info in self.watched.benchmarks)
-            short = "some parts scripted " if some else "scripted "
-            right = [Piece(short, Ink.WARN)] if right and width >= _ROOM_FOR_TWO_ENDS else ()
+            short = "some parts scripted" if some else SCRIPTED_IN_SHORT
+            right = [Piece(f"{short} ", Ink.WARN)] if right and width >= _ROOM_FOR_TWO_ENDS else ()
             left = [Piece(" "), Piece("Results  ", Ink.STRONG), *words]
             if words and length(left) + length(right) >= width:
                 left = self._short_heading(width - length(right) - 1)
