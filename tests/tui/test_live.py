@@ -607,7 +607,7 @@ def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None
         assert "1 W what failed of the weakest metric Tab" in told(pilot)
         known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
         assert shown.count(interval_rate(known, Track.POSITIVE)) == 1
-        assert "q    leaves; everything is stored" in shown
+        assert "Everything is stored: leave whenever you like." in shown
         assert "freeze" not in shown.splitlines()[-1]
         assert "thoughts" not in shown.splitlines()[-1]
 

@@ -242,7 +242,7 @@ def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> li
         ]
     if status.failed:
         steps.append(("5", "what failed, why, and what to do"))
-    steps.append(("q", "leaves; everything is stored"))
+    steps.append(("", "Everything is stored: leave whenever you like."))
     labels = chain(["next"] if labelled else [], repeat(""))
     return [
         Passage(("next", keys), label, f"{pad(keys, 5)}{leads}", close=True)
