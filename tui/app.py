@@ -386,8 +386,10 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
             self.leave_with(error)
             return
         ended = self._terminal_status.look(self._watch, self._ticker.board, self._moment().seconds)
-        if ended is not None:
-            self.tell(f"The run is over: {ended.words}.", bad=bool(ended.failed))
+        # the header of Live says so itself, and a notice would cover a verdict
+        said = self.navigator.place == "Live" and len(self.screen_stack) == 1
+        if ended is not None and not said:
+            self.tell(ended.end_sentence, bad=bool(ended.failed))
         for footer in self.screen.query(KeyLine) if self.screen_stack else ():
             footer.look()
         if self._typed is None:

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, StopReason
 from engine.cli.command_line import parse
+from engine.facts import NoteKind, RunEnd
 from engine.jury import Jury
 from engine.link import EngineState
 from engine.store.reader import Reader
@@ -356,11 +357,32 @@ def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> N
         await theatre.tick(pilot, 2)
         await theatre.tick(pilot, 2)
         assert pilot.app.said.count("\x07") == 1
-        assert "The run is over" in on_screen(pilot)
+        assert "The run is over" not in on_screen(pilot)  # Live says it in its header
+        assert "was cut off" in on_screen(pilot).splitlines()[0]
 
     app = SpokenTo(theatre.watch, moment=theatre.moment)
     theatre.perform(script, app=app)
     assert app.said.endswith(GIVE_TITLE_BACK)
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [(RunEnd.DONE, "The run has ended."), (RunEnd.STOPPED, "The run was stopped.")],
+)
+def test_the_end_of_a_run_is_told_once_on_other_screens(
+    theatre: Theatre, end: RunEnd, words: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.begin()
+        await theatre.open(pilot, "3")
+        await theatre.note(NoteKind.RUN_ENDED, text=end)
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot, 2)
+        await theatre.tick(pilot, 2)
+        assert words in on_screen(pilot)
+
+    theatre.perform(script)
 
 
 def test_a_terminal_that_shows_progress_is_told_of_it_where_that_is_wanted(

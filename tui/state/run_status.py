@@ -64,6 +64,9 @@ class RunPhase(Enum):
         }
 
 
+_ENDINGS: Final = {RunPhase.ENDED: "has", RunPhase.FAILED: "has", RunPhase.STOPPED: "was"}
+
+
 @dataclass(frozen=True, slots=True)
 class RunStatus:
     """The status of a run."""
@@ -87,6 +90,11 @@ class RunStatus:
     @property
     def ink(self) -> Ink:
         return Ink.BAD if self._fell_short else self.phase.ink
+
+    @property
+    def end_sentence(self) -> str:
+        """`The run has ended.`"""
+        return f"The run {_ENDINGS.get(self.phase, 'is over:')} {self.words}."
 
     @property
     def _fell_short(self) -> bool:
