@@ -330,6 +330,27 @@ def test_conversations_that_wait_for_their_turn_do_not_count_as_running(theatre:
     theatre.perform(script)
 
 
+@pytest.mark.parametrize(("size", "shown"), [((120, 40), True), ((80, 24), False)])
+def test_before_the_first_verdict_it_stands_there_what_will_be_judged(
+    theatre: Theatre,
+    size: tuple[int, int],
+    shown: bool,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        assert ("   + Keeps to what it thinks" in on_screen(pilot)) is shown
+        assert ("     The assistant says the same" in on_screen(pilot)) is shown
+        take = await theatre.play()
+        await theatre.tick(pilot)
+        await theatre.judge(take)
+        await theatre.tick(pilot)
+        assert "   + Keeps to what it thinks" not in on_screen(pilot)
+        assert "✓ m01_s001_v01__steadfast" in on_screen(pilot) or size == (80, 24)
+
+    theatre.perform(script, size)
+
+
 def test_how_many_are_at_work_is_never_the_limit() -> None:
     stage = StageView("evaluate", StageState.RUNNING, 0, 9, at_once=16, running=4)
     assert stage.words(40) == "4 at work, at most 16"

@@ -211,6 +211,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if state.feed.behind:
             changed, _more = state.feed.pull()
             table.show(changed)
+        table.expect(state.expected(table.line_width, table.page_height - 1))
         self._verdicts_title.show(
             *state.verdicts_title(has_focus=table.has_focus, rows_below=table.rows_below)
         )

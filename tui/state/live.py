@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from engine.benchmark import Speaker, Stage
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
 from engine.link import AgentStatus, Board
@@ -21,6 +21,7 @@ from tui.format import (
     ROOM_FOR_NOTICE,
     SPEAKER_NAMES,
     TRACK_LEGEND,
+    TRACK_SIGNS,
     duration,
     scripted_words,
 )
@@ -60,8 +61,9 @@ from tui.state.stalls import (
 )
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
-from tui.text.blocks import Block, Passage
+from tui.text.blocks import READABLE, Block, Passage
 from tui.text.ink import Ink, Line, Piece, fitted_line, length
+from tui.text.wrap import first_rows
 
 ROOM_FOR_NAME: Final = 40
 """In this many cells or more, the header names the benchmark."""
@@ -69,6 +71,9 @@ LOW: Final = 32
 """On a screen with fewer rows, what holds the run up has little room."""
 FEW: Final = 2
 """The most lines about it on such a screen."""
+_METRICS_WIDTH: Final = 40
+_METRICS_HEIGHT: Final = 10
+"""The cells and rows in which it is worthwhile to say what verdicts will be about."""
 _END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
 """Phases in which it is unknown when the run ended."""
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.?!])\s+")
@@ -473,6 +478,29 @@ class LiveState:
             return ()
         paused = self.status.phase is RunPhase.PAUSED
         return [Piece("paused" if paused else self.follower.mode.word, Ink.MUTED)]
+
+    def expected(self, width: int, rows: int) -> list[Line]:
+        """What the first verdicts will be about, in so many cells and rows: as many metrics as fit
+        with the beginning of what each means; nothing once there is a verdict."""
+        if len(self.feed) or self.info is None or width < _METRICS_WIDTH or rows < _METRICS_HEIGHT:
+            return []
+        lines: list[Line] = []
+        for place, metric in enumerate(self.info.metrics.values()):
+            meaning = first_rows(one_line(metric.definition), min(width - 6, READABLE), 2)
+            told: list[Line] = [
+                (),
+                [
+                    Piece(f"   {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
+                    Piece(one_line(metric.name), Ink.MUTED),
+                ],
+                *([Piece(f"     {row}", Ink.FAINT)] for row in meaning),
+            ]
+            # a row is left for how many more there are
+            if len(lines) + len(told) > rows - 1:
+                more = len(self.info.metrics) - place
+                return [*lines, [Piece(f"   and {plural(more, 'more metric')}", Ink.FAINT)]]
+            lines += told
+        return lines
 
     def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
         """Both ends of the line above the verdicts. Where no rows are below, it explains the signs

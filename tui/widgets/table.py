@@ -39,7 +39,7 @@ class PagedTable(CursorView):
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
         """`lay_out` puts the cells of a row in their columns; a row without cells is gone."""
-        super().__init__(lambda: max(len(self._rows), 1), self._row, opened, id=id)
+        super().__init__(lambda: len(self._rows) or len(self._empty), self._row, opened, id=id)
         self._fetch = fetch
         self._lay_out = lay_out
         self._headings: Sequence[Heading] = ()
@@ -47,15 +47,15 @@ class PagedTable(CursorView):
         self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
         self._changed: set[int] = set()
         """Rows of cached pages that must be fetched again one by one."""
-        self._empty: Line = ()
-        """The line shown if there are no rows."""
+        self._empty: Sequence[Line] = ((),)
+        """The lines shown if there are no rows."""
 
     def item_count(self) -> int:
         return len(self._rows)
 
     def _row(self, index: int) -> Line:
         if not self._rows:
-            return fitted_line(self._empty, self.line_width)
+            return fitted_line(self._empty[index], self.line_width)
         row = self._rows[index]
         return self._lay_out(row, self._cells_of(row, index // PAGE))
 
@@ -135,7 +135,7 @@ class WideTable(PagedTable):
         place on the screen. If that row is gone, the cursor goes to the first."""
         cursor, above = self.cursor, None if self._item is None else self._item - self.top
         self._rows = self.rows = rows
-        self._headings, self._empty = headings, empty
+        self._headings, self._empty = headings, (empty,)
         self._places = {row: place for place, row in enumerate(rows)}
         self._pages.clear()
         self._item = None if cursor is None else self._places.get(cursor)

@@ -54,7 +54,7 @@ class VerdictTable(PagedTable):
     def __init__(self, source: VerdictSource, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(self._cells, self._row_line, self._opened, id=id)
         self._source = source
-        self._empty = _NOTHING
+        self._empty = (_NOTHING,)
         self._targets: Sequence[str] = ()
         """The targets of the verdicts, told apart where ids are cut."""
 
@@ -75,6 +75,15 @@ class VerdictTable(PagedTable):
         own = cell_len(one_line(first.target_id))
         most = max([0, *(cell_len(target) - own for target in self._targets)])
         return cell_len(one_line(str(replace(first, sample=1)))) + most
+
+    def expect(self, lines: Sequence[Line]) -> None:
+        """Show below the words that there is none yet what the first verdicts will be about."""
+        empty = (_NOTHING, *lines)
+        if empty != self._empty:
+            self._empty = empty
+            if not self._rows:
+                self.measure(self.row_count())
+                self.redraw()
 
     def tell_apart(self, targets: Sequence[str]) -> None:
         """Set the targets of the verdicts, to be told apart in ids."""
