@@ -140,7 +140,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "workspace_budget_usd": status.session.config.workspace_budget,
         "spent_usd": status.watch.reader.spent_usd(),
         "spent_usd_by_role": status.watch.reader.spent_by_role(),
-        "unpriced_calls": _unpriced(status),
+        "unpriced_calls": _of_real_models(status, status.watch.reader.unpriced_calls()),
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
@@ -257,10 +257,14 @@ def _spending_lines(status: Status) -> Iterator[str]:
         parts = zip((words for role, words in ROLES.items() if role in roles), cents, strict=True)
         sum_words = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
         yield f"spent by all runs: ${sum(cents) / 100:.2f} = {sum_words}"
-    unpriced = _unpriced(status)
+    unmetered = _of_real_models(status, reader.unmetered_calls())
+    unpriced = _of_real_models(status, reader.unpriced_calls()) - unmetered
     if unpriced:
         calls = plural(unpriced, "more call")
         yield f"{calls} at a price that is not known; `price` in config.yaml sets it"
+    if unmetered:
+        calls = plural(unmetered, "more call")
+        yield f"{calls} of unknown cost, as no usable number of tokens was reported"
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:
@@ -274,9 +278,9 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
     return cents
 
 
-def _unpriced(status: Status) -> int:
-    """The calls of real models whose price is not known."""
-    calls, config = status.watch.reader.unpriced_calls(), status.session.config
+def _of_real_models(status: Status, calls: Mapping[str, int]) -> int:
+    """The number of these calls that real models answered."""
+    config = status.session.config
     specs = (*config.models_beside_targets, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
     return sum(count for label, count in calls.items() if label in real)

@@ -398,8 +398,11 @@ def _bounded_text(value: object) -> str:
 
 
 def _page_title(text: str) -> str:
-    title = _TITLE.search(text)
-    return _bounded_text(f"a web page, {title[1].strip()!r}" if title else _TAG.sub(" ", text))
+    found = _TITLE.search(text)
+    if found is None:
+        return _bounded_text(_TAG.sub(" ", text))
+    title = found[1].strip()
+    return _bounded_text(f"a web page, {title!r}" if title else "a web page")
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:

@@ -682,9 +682,16 @@ class Reader:
 
     def unpriced_calls(self) -> dict[str, int]:
         """Count by model the answers whose cost is unknown."""
+        return self._answers_without("cost_usd IS NULL")
+
+    def unmetered_calls(self) -> dict[str, int]:
+        """Count by model those whose cost is unknown because their tokens are."""
+        return self._answers_without("cost_usd IS NULL AND input_tokens + output_tokens IS NULL")
+
+    def _answers_without(self, condition: str) -> dict[str, int]:
         rows = self.connection.all(
             "SELECT model, count(*) AS calls FROM attempt"
-            " WHERE outcome = 'answer' AND cost_usd IS NULL GROUP BY model"
+            f" WHERE outcome = 'answer' AND {condition} GROUP BY model"
         )
         return {row["model"]: row["calls"] for row in rows}
 

@@ -305,6 +305,8 @@ def test_a_wait_is_for_one_model_or_for_all_of_the_account(
 def test_a_page_for_people_is_told_by_its_title() -> None:
     page = "<html><head><title> Sign in </title></head><body>…</body></html>"
     assert "a web page, 'Sign in'" in describe(status_failure(502, {}, page, now=NOW))
+    untitled = describe(status_failure(502, {}, "<html><title> </title></html>", now=NOW))
+    assert untitled.endswith(" (a web page)")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -333,6 +335,21 @@ def test_status_says_of_how_many_calls_the_price_is_not_known(shop: Shop) -> Non
     assert list(calls) == ["user"]
     told = crosswind(shop.place.root, "status", code=0)
     assert f"{calls['user']} more calls at a price that is not known" in (told.out)
+
+
+def test_status_does_not_ask_for_the_price_of_calls_whose_tokens_are_not_known(shop: Shop) -> None:
+    shop.configure(targets=1)
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3)])
+    assert not shop.run().failed
+    with closing(sqlite3.connect(shop.place.root / "crosswind.db")) as connection:
+        forget = "UPDATE attempt SET output_tokens = NULL, cost_usd = NULL WHERE model = 'user'"
+        number = connection.execute(forget).rowcount
+        connection.commit()
+    told = crosswind(shop.place.root, "status", code=0).out
+    unknown = f"{number} more calls of unknown cost, as no usable number of tokens was reported"
+    assert unknown in told
+    assert "at a price that is not known" not in told
 
 
 @pytest.mark.parametrize(
