@@ -131,6 +131,12 @@ def points(difference: float) -> str:
     return "1 point" if size == 1 else f"{size} points"
 
 
+def signed_points(difference: float) -> str:
+    """Whole points with a sign: `+4`, `−12`, `0`."""
+    size = round(abs(difference) * 100)
+    return f"{'−' if difference < 0 else '+'}{size}" if size else "0"
+
+
 def points_interval(low: float | None, high: float | None) -> str:
     """An interval of a difference in points: `[9 to 47]`."""
     return "" if low is None or high is None else f"[{_end(low)} to {_end(high)}]"

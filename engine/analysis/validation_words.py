@@ -7,7 +7,7 @@ from math import factorial
 from typing import Final
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.analysis.findings import NO_ALPHA, points_interval, with_ends
+from engine.analysis.findings import NO_ALPHA, points, points_interval, with_ends
 from engine.analysis.validation_figures import (
     OrderChange,
     ReorderedPair,
@@ -235,14 +235,15 @@ def _shift_words(report: ValidationReport, track: TrackReport) -> str:
     if not together.sure:
         return (
             f"Whether {passes} rise or fall {_when_words(report)} is not known: by "
-            f"{_interval_words(together.interval)} points.{floor}"
+            f"{_shift_size(together.shift, together.interval)}.{floor}"
         )
     rises = together.shift > 0
-    size = _interval_words(together.interval if rises else _negated(together.interval))
+    interval = together.interval if rises else _negated(together.interval)
+    size = _shift_size(abs(together.shift), interval)
     verb = ("raise" if rises else "lower") + ("" if _are_several(report) else "s")
     return (
         f"{report.after}{_replay_words(report.swap)} as {_NAMES[report.swap.role]} {verb} {passes} "
-        f"by {size} points.{floor}"
+        f"by {size}.{floor}"
     )
 
 
@@ -255,7 +256,14 @@ def _floor_of_shift(floor: ReplayFloor | None, track: TrackReport) -> str:
     )
     if replay is None or replay.together.interval is None:
         return ""
-    return f" A replay alone moves them by {_interval_words(replay.together.interval)} points."
+    size = _shift_size(replay.together.shift, replay.together.interval)
+    return f" A replay alone moves them by {size}."
+
+
+def _shift_size(shift: float, interval: Interval) -> str:
+    """`−6 points [−27 to 15]`."""
+    sign = "−" if round(shift * 100) < 0 else ""
+    return f"{sign}{points(shift)} {points_interval(interval.low, interval.high)}"
 
 
 def _negated(interval: Interval) -> Interval:

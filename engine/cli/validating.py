@@ -8,7 +8,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from engine.analysis.findings import coefficient_interval, points_interval
+from engine.analysis.findings import coefficient_interval, points_interval, signed_points
 from engine.analysis.validation_figures import RateShift, TrackReport, ValidationReport
 from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
 from engine.benchmark import Role
@@ -46,8 +46,8 @@ from engine.statistics.agreement import Agreement, Flips
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
 
-RATES = "rates in per cent"
-LEGEND = f"{RATES} · [all shifts at once in 95% of such runs] · ! significant"
+RATES = "rates in per cent and shifts in points, each rounded by itself"
+LEGEND = f"{RATES}\n[all shifts at once in 95% of such runs] · ! significant"
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -285,7 +285,7 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
 
 
 def _shift_cells(shift: RateShift) -> list[str]:
-    points = f"{shift.shift * 100:+.0f}"
+    points = signed_points(shift.shift)
     known = shift.interval
     moved = f"{points} {points_interval(known.low, known.high)}" if known is not None else points
     moved += " !" if shift.sure else ""

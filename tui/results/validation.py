@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import NO_ALPHA, points_interval, with_ends
+from engine.analysis.findings import NO_ALPHA, points_interval, signed_points, with_ends
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
     RateShift,
@@ -115,7 +115,9 @@ def _shift_row(
     width: int,
 ) -> SheetRow:
     known = shift.interval
-    figures = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
+    figures = (
+        f"{percent(shift.before):>4} → {percent(shift.after):<4} {signed_points(shift.shift):>4}"
+    )
     figures += f" {points_interval(known.low, known.high):<13}" if known is not None else " " * 14
     bar = max(width - cell_len(label + figures) - 8, _LEAST_BAR)
     ink = Ink.WARN if shift.sure else Ink.MUTED
@@ -155,8 +157,3 @@ def _unscored(report: ValidationReport, width: int) -> Iterator[SheetRow]:
     if report.unscored_before or report.unscored_after:
         words = f"Unscored: {report.unscored_before:,} before, {report.unscored_after:,} after."
         yield from paragraph(words, width, Piece("·", Ink.WARN))
-
-
-def _points(difference: float) -> str:
-    number = round(difference * 100)
-    return f"+{number}" if number > 0 else f"−{-number}" if number < 0 else "0"

@@ -35,6 +35,7 @@ from engine.analysis.findings import (
     p_value_words,
     points,
     points_interval,
+    signed_points,
 )
 from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
@@ -47,7 +48,6 @@ from engine.report.html.view import (
     Evidence,
     readable_time,
     scale_of,
-    signed,
 )
 from engine.report.scale import RATES
 from engine.scripted import is_script
@@ -108,7 +108,7 @@ def environment() -> Environment:
         plural,
         points,
         points_interval,
-        signed,
+        signed_points,
         served_words,
         span,
         agreement_subject,

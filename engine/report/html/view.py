@@ -178,12 +178,6 @@ def scale_of(differences: Iterable[PairDifference]) -> Scale:
     )
 
 
-def signed(shift: float) -> str:
-    """Whole points with a sign: `+4`, `−12`, `0`."""
-    size = round(abs(shift) * 100)
-    return f"{'−' if shift < 0 else '+'}{size}" if size else "0"
-
-
 @dataclass(frozen=True, slots=True)
 class GroupRate:
     """A target's pass rate with one group of people; None where nothing was scored."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import hypot, sqrt
 
 import pytest
 
+from engine.analysis.findings import signed_points
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
@@ -198,7 +200,8 @@ def test_a_sure_shift_is_said_in_points_and_one_that_is_not_is_said_to_be_open()
     assert together.shift == pytest.approx(-0.25)
     assert together.interval is not None
     low, high = (round(abs(end) * 100) for end in (together.interval.high, together.interval.low))
-    assert f"new as evaluator lowers positive passes by {low} to {high} points." in found.says
+    lowers = f"new as evaluator lowers positive passes by 25 points [{low} to {high}]."
+    assert lowers in found.says
     assert [shift.sure for shift in track.shifts] == [True, False]
     assert any("those with ! are significant" in one for one in found.says)
     still = report(before, before)
@@ -279,7 +282,10 @@ def test_a_swap_is_told_beside_what_a_replay_gives() -> None:
     assert beside.startswith("the same evaluator once more: agree 0.7")
     [order] = floor_words(found, Track.POSITIVE)
     assert "Kendall's tau-b 1.00" in order
-    assert any("A replay alone moves them by" in one for one in found.says)
+    alone = re.compile(r"A replay alone moves them by (−?\d+) points \[−?\d+ to −?\d+\]\.")
+    [moved] = {match for one in found.says for match in alone.findall(one)}
+    [track] = replay.tracks
+    assert moved == signed_points(track.together.shift).lstrip("+")
     assert not any("--replay" in one for one in found.says)
     assert not list(floor_words(replay))
     assert any(one.startswith("No model was swapped") for one in replay.says)
