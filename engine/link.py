@@ -60,6 +60,8 @@ class Wait:
     seconds: float | None
     """Seconds until the next attempt; None where not known."""
     calls: int = 1
+    targets: tuple[str, ...] = ()
+    """The targets whose model it is: another model may have the same label."""
 
     @property
     def words(self) -> str:
@@ -78,6 +80,8 @@ class ModelLimit:
     """The limit that its server was found to allow, shared by all models of the account."""
     waiting: int
     """Calls held back by the limit."""
+    targets: tuple[str, ...] = ()
+    """As for `Wait`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.cluster.pool import AgentPool
+from engine.config.schema import ModelId
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText
@@ -246,12 +247,17 @@ class Engine:
         models = pipeline.models
         targets = [target.id for target in pipeline.config.targets]
         parked = {target: why for target in targets if (why := models.parked(target)) is not None}
+
+        def targets_of(model: ModelId) -> tuple[str, ...]:
+            entries = pipeline.config.targets
+            return tuple(target.id for target in entries if target.identity == model)
+
         return Board(
             state=self._state(),
             speaking=tuple(pipeline.live.speaking()),
             problem="; ".join(self._troubles.values()) or None,
             waits=tuple(
-                Wait(model.label, *held)
+                Wait(model.label, *held, targets=targets_of(model))
                 for held_calls in (models.held(), pipeline.budget.held())
                 for model, held in held_calls.items()
             ),
@@ -269,7 +275,8 @@ class Engine:
             question=None if pipeline.question is None else pipeline.question.words,
             waiting_messages=pipeline.waiting_messages,
             limits=tuple(
-                ModelLimit(model.label, *limit) for model, limit in models.limits().items()
+                ModelLimit(model.label, *limit, targets=targets_of(model))
+                for model, limit in models.limits().items()
             ),
             agents=self._agents_status(),
             benchmarks=tuple(

@@ -292,13 +292,14 @@ def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(theatre: T
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         theatre.link.limits = [
-            ModelLimit(f"offline:{TARGETS[0]}", 8, 42),
-            ModelLimit("judge", 1, 3),
+            ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
+            # of the same name, on another server
+            ModelLimit("m", 1, 3),
         ]
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         lines = on_screen(pilot).splitlines()
-        assert "· limit  judge: 1 call let through at once, 3 wait" in on_screen(pilot)
+        assert "· limit  m: 1 call let through at once, 3 wait" in on_screen(pilot)
         [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
         assert "8 calls let through at once, 42 wait" in lines[first + 2]
         assert on_screen(pilot).count("let through") == 2
@@ -713,7 +714,9 @@ def test_what_holds_the_run_up_is_named(theatre: Theatre) -> None:
 def test_what_keeps_a_target_is_said_beside_it(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        theatre.link.waits = [Wait(f"offline:{TARGETS[0]}", "429: rate limit, again in 12 s", None)]
+        theatre.link.waits = [
+            Wait("m", "429: rate limit, again in 12 s", None, targets=(TARGETS[0],))
+        ]
         theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
         await theatre.tick(pilot)
         lines = on_screen(pilot).splitlines()

@@ -358,13 +358,13 @@ def _held_reason(target: TargetInfo, board: Board | None) -> str | None:
     parked = board.parked.get(target.id)
     if parked is not None:
         return f"‖ parked: {one_line(parked)}"
-    waits = [reason(wait) for wait in board.waits if wait.model == target.label]
+    waits = [reason(wait) for wait in board.waits if target.id in wait.targets]
     return f"… waits: {waits[0]}" if waits else None
 
 
 def _limit_words(target: TargetInfo, board: Board | None) -> str | None:
     limits = () if board is None else board.limits
-    return next((limit_words(limit) for limit in limits if limit.model == target.label), None)
+    return next((limit_words(limit) for limit in limits if target.id in limit.targets), None)
 
 
 def _stands_still(

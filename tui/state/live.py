@@ -258,11 +258,11 @@ class LiveState:
         if still is not None and board is not None and info is not None:
             what = awaited_words(board, self._watch.progress, info, self.status)
             stall = None if what is None else Stall(what, still)
-        labels = [] if info is None else [target.label for target in info.targets]
+        targets = [] if info is None else [target.id for target in info.targets]
         room = max(width - 1, 1)
         return [
             *worker_lines(self.agents, room, opened=self.workers_listed, most=height // 5),
-            *blocker_lines(board, room, stall, FEW if height < LOW else AT_MOST, labels),
+            *blocker_lines(board, room, stall, FEW if height < LOW else AT_MOST, targets),
         ]
 
     @property

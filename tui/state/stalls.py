@@ -163,7 +163,7 @@ def blocker_lines(
     lines += [
         _line("· limit", f"{one_line(limit.model)}: {limit_words(limit)}", ink=Ink.MUTED)
         for limit in board.limits
-        if limit.model not in targets
+        if not set(limit.targets).intersection(targets)
     ]
     if board.problem is not None and board.state in _HELD:
         lines[:0] = _problem_lines(one_line(board.problem), width, most - bool(lines))

@@ -271,11 +271,14 @@ def test_the_board_says_that_calls_wait_for_room_in_a_budget(tmp_path: Path) -> 
         assert wait.model == "offline:generator"
         why = "`run.budget` leaves no room beside the calls in flight, which may cost up to $0.60"
         assert wait.words == why
+        # it is the generator's call, and the model of this target
+        assert wait.targets == ("holds",)
         found.door.open.set()
         await serving
         assert found.engine.board().waits == ()
 
     with house(tmp_path, 0.0, Poor) as found:
+        found.place.edit(found.place.config, "holds, model: steadfast", "holds, model: generator")
         asyncio.run(played())
 
 

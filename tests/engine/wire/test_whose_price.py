@@ -17,9 +17,13 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.pipeline.estimate import CostEstimate
+from engine.pipeline.models import ModelOpener, Models
 from engine.pipeline.order import Order
 from engine.pipeline.plan import plan_run, price_plan
 from engine.pipeline.planner import Planner
+from engine.providers.accounts import Accounts
+from engine.providers.real import RealModel
+from engine.providers.waits import HeldCalls
 from engine.store.open_reader import empty_reader, open_reader
 from engine.store.tables import AttemptRow
 from tests.engine.commands import crosswind
@@ -252,3 +256,25 @@ def test_what_calls_cost_of_which_the_server_is_not_known_is_not_expected(
 
 def _samples(number: int) -> dict[str, int]:
     return {"scenarios_per_metric": 1, "turns": 3, "num_samples": number}
+
+
+def test_what_keeps_a_model_is_not_said_of_one_of_its_name_on_another_server(
+    bakery: Bakery, server: ProtocolServer, elsewhere: ProtocolServer
+) -> None:
+    brief = bakery.target("brief", server, system_prompt="Be brief.")
+    bakery.open(bakery.target("a", server), brief, bakery.target("b", elsewhere))
+    config = bakery.config()
+    environment = Environment(bakery.root, VARIABLES)
+    opened = Models(config, ModelOpener(environment, Accounts(), lambda _note: None))
+    senders = []
+    for target in ("a", "brief", "b"):
+        model = opened.target(target)
+        assert isinstance(model, RealModel)
+        senders.append(model.sender)
+    here, _, there = (target.identity for target in config.targets)
+    assert here.label == there.label
+    with senders[0].waits.holding("no room"):
+        assert opened.held() == {here: HeldCalls("no room", None, 1)}
+        with senders[1].waits.holding("no room"), senders[2].waits.holding("else"):
+            both = {here: HeldCalls("no room", None, 2), there: HeldCalls("else", None, 1)}
+            assert opened.held() == both
