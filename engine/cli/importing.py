@@ -70,7 +70,7 @@ def _find_sources(
     choice = LogChoice(arguments.present_from, arguments.metric)
     with TemporaryDirectory(prefix="crosswind-") as into:
         log_folder = folder_of_logs(logs, Path(into), choice)
-        yield log_folder.found, log_folder
+        yield log_folder.folder, log_folder
 
 
 def _imported(

@@ -237,10 +237,10 @@ def _as_json(progress: LabellingProgress) -> dict[str, Any]:
 def adjudicate(arguments: argparse.Namespace) -> int:
     disputes = opened_disputes(arguments)
     if arguments.id is None:
-        _tell_disputed(disputes.found, as_json=arguments.json)
+        _tell_disputed(disputes.disputes, as_json=arguments.json)
         return DONE
     dispute = next(
-        (dispute for dispute in disputes.found if dispute.short_id == arguments.id), None
+        (dispute for dispute in disputes.disputes if dispute.short_id == arguments.id), None
     )
     if dispute is None:
         raise not_disputed(disputes.definition.name, arguments.id)

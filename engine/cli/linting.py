@@ -72,7 +72,7 @@ def lint(arguments: argparse.Namespace) -> int:
     with planning(session) as planner:
         for name in names:
             try:
-                mine = [finding for of, finding in read.found if of == name]
+                mine = [finding for of, finding in read.findings if of == name]
                 findings += _of_benchmark(session, planner, name, mine)
             except InputError as error:
                 problems += error.problems

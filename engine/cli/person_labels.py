@@ -109,7 +109,7 @@ class PersonDisputes:
     definition: Definition
     person: str
     """Who decides."""
-    found: Sequence[Dispute]
+    disputes: Sequence[Dispute]
     """As it was when this was opened."""
 
     @classmethod

@@ -34,7 +34,7 @@ KIND: Final = "logs of Inspect"
 class LogFolder:
     """The folder that was made from logs."""
 
-    found: ImportableFolder
+    folder: ImportableFolder
     problems: list[Problem]
     made: Mapping[str, LoggedBenchmark]
     """By benchmark."""
@@ -45,7 +45,7 @@ class LogFolder:
         `num_samples` is how many samples of a scenario count in the workspace.
         """
         report.problems[:0] = self.problems
-        sources = {source.name: source for source in self.found.sources}
+        sources = {source.name: source for source in self.folder.sources}
         for benchmark in report.benchmarks:
             source = sources[benchmark.name]
             benchmark.notes.update(+self.made[benchmark.name].notes)

@@ -197,7 +197,7 @@ def _score(
         "sample": sample["sample"],
         "judge": metric.scorer[:200],
         "present": rule.present(value),
-        "justification": "\n\n".join(part for part in (words, score["said"]) if part),
+        "justification": "\n\n".join(part for part in (words, score["explanation"]) if part),
     }
 
 

@@ -222,7 +222,9 @@ def _foreign_sample(
             continue
         measured.taken = True
         measured.observe(value.value)
-        scores.append({"metric": measured.id, "value": value.value, "said": value.said})
+        scores.append(
+            {"metric": measured.id, "value": value.value, "explanation": value.explanation}
+        )
     system = None if AUDITOR in (about.model_roles or {}) else spoken.system
     if not scores:
         benchmark.notes["samples without a score, not taken"] += 1

@@ -32,7 +32,7 @@ class ScorerValue:
     part: str | None
     """The key of the value, if the score has several; otherwise None."""
     value: object
-    said: str
+    explanation: str
 
     @property
     def name(self) -> str:

@@ -39,7 +39,7 @@ _COMPARED: Final = 4
 class CalibrationReport:
     """What labels say about each judge of a benchmark."""
 
-    found: Sequence[Calibration]
+    calibrations: Sequence[Calibration]
     notes: Sequence[str]
     """Who labelled, what was left out, and whether people's verdicts count."""
 

@@ -23,7 +23,7 @@ from engine.stages.lint import read_metric, read_scenario
 class LintReading:
     """The result of a reading."""
 
-    found: list[tuple[str, LintFinding]] = field(default_factory=list)
+    findings: list[tuple[str, LintFinding]] = field(default_factory=list)
     """Each finding with its benchmark."""
     failed: list[str] = field(default_factory=list)
     """Each unreadable metric or scenario with the reason."""
@@ -84,7 +84,7 @@ async def _read_one(
 ) -> None:
     async with bench.control.slots[Stage.GEN_SCENARIOS].hold():
         try:
-            reading.found += [(bench.name, finding) for finding in await read()]
+            reading.findings += [(bench.name, finding) for finding in await read()]
         except StopRequested:
             reading.stopped = True
         except ModelError as error:

@@ -57,7 +57,7 @@ class _ConfigurationWatch:
     def read(self) -> None:
         self._stamp = self._modification()
 
-    def found(self) -> Sequence[str]:
+    def warnings(self) -> Sequence[str]:
         same = self._modification() == self._stamp
         return () if same else (EDITED.format(self.path.name),)
 
@@ -119,7 +119,7 @@ def hosted_engine(
             warn(warning)
         if why is not None:
             warn(MOVED.format(path, why))
-        engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
+        engine = Engine(open_pipeline, linger=linger, edited=edits.warnings, warn=warn)
         store.on_trouble(engine.trouble_from_thread)
         if settings.agents is not None:
             # imported here: it loads a hundred modules that runs without agents do not need

@@ -291,7 +291,7 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
     ):
         sample_of(place, by).store([NumberedLabel(number, said) for number in range(1, 7)])
     found = PersonDisputes.open(session_of(place), "giving-in", "Cleo")
-    assert len(found.found) == 6
+    assert len(found.disputes) == 6
     frames: list[str] = []
 
     async def script(pilot: Pilot[None]) -> None:

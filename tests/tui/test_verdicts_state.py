@@ -35,7 +35,7 @@ def read(theatre: Theatre, state: VerdictsState) -> list[int]:
     found = browser.find(state.wanted, state.sorting)
     total = browser.count() if state.must_count(found) else None
     state.find(found, total, browser.longest_id(), has_judges=browser.has_several_judges())
-    return [] if state.found is None else list(state.found.takes)
+    return [] if state.result is None else list(state.result.takes)
 
 
 def look(theatre: Theatre, state: VerdictsState, seconds: float, shown: list[int]) -> list[int]:

@@ -122,7 +122,7 @@ _LEAST_BAR: Final = 10
 def label_rows(report: CalibrationReport, width: int) -> list[SheetRow]:
     """Each judge against the human labels, in `width` cells; a row on a difference leads to it."""
     rows: list[SheetRow] = []
-    for calibration in report.found:
+    for calibration in report.calibrations:
         rows += _judge(calibration, width)
     for note in report.notes:
         rows += paragraph(note, width, Piece("·", Ink.MUTED), Ink.MUTED)

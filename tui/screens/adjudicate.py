@@ -46,7 +46,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell, source: DisputeSource) -> None:
         super().__init__(shell)
         self._source = source
-        self._open = list(source.found)
+        self._open = list(source.disputes)
         self._at = 0
         self._decided: list[Dispute] = []
         """The decisions made on this screen, in order."""

@@ -157,7 +157,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self.action_merge()
 
     def on_resize(self) -> None:
-        if self._state.found is not None:
+        if self._state.result is not None:
             self._show_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -190,7 +190,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._table.renew_all()
             self._show_rows()
         if (
-            self._state.found is not None
+            self._state.result is not None
             and self._read_before is not self.shell.preferences.views.read
         ):
             begin_instead(self, self._find_read, "read")
@@ -421,7 +421,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     async def _recount(self) -> None:
         """Count outcomes again, after rows were judged again."""
-        result = self._state.found
+        result = self._state.result
         if result is None:
             return
         try:
@@ -467,7 +467,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     # What is drawn
 
     def _show_rows(self) -> None:
-        result = self._state.found
+        result = self._state.result
         rows = self._table.rows if result is None else result.takes
         infos, width = self.watched.benchmarks, self.size.width
         self._columns = self._state.columns(infos, width, self._judge_names)

@@ -201,7 +201,7 @@ class DisputeSource(Protocol):
         ...
 
     @property
-    def found(self) -> Sequence[Dispute]:
+    def disputes(self) -> Sequence[Dispute]:
         """The state at the time of opening."""
         ...
 

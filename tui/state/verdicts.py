@@ -95,7 +95,7 @@ class VerdictsState:
         self.typed = typed
         self.wanted: Filter = parse(typed)
         self.sorting = Sorting()
-        self.found: FilterResult | None = None
+        self.result: FilterResult | None = None
         """The rows found; None until the store was read."""
         self.total: int | None = None
         """The number of judged conversations, whatever the filter."""
@@ -156,7 +156,7 @@ class VerdictsState:
         has_judges: bool = False,
     ) -> None:
         """Take in a query's result; `total` if it was counted, `longest_id` in cells."""
-        self.found, self.fault, self._through = result, None, result.through
+        self.result, self.fault, self._through = result, None, result.through
         if not self.wanted:
             self.total = len(result.takes)
         elif total is not None:
@@ -172,18 +172,18 @@ class VerdictsState:
         self._count_stale()
 
     def _count_stale(self) -> None:
-        takes = () if self.found is None else self.found.takes
+        takes = () if self.result is None else self.result.takes
         self._stale_found = sum(take in self.stale for take in takes)
 
     def mark_read(self, takes: Collection[int]) -> None:
         """Mark these as read, if they are in the table."""
-        takes_found = () if self.found is None else self.found.takes
+        takes_found = () if self.result is None else self.result.takes
         self.read = {take for take in takes_found if take in takes} if takes else ()
 
     @property
     def first_unread(self) -> int | None:
         """The first unread row; None if none or all were read."""
-        takes = () if self.found is None or not self.read else self.found.takes
+        takes = () if self.result is None or not self.read else self.result.takes
         return next((take for take in takes if take not in self.read), None)
 
     @property
@@ -195,14 +195,14 @@ class VerdictsState:
     def is_behind(self) -> bool:
         """Whether new verdicts are not yet in the table, while the display is not frozen."""
         news = bool(self.unseen) or self._received > self._looked_for
-        return news and self.missed is None and self.found is not None
+        return news and self.missed is None and self.result is not None
 
     def begin_look(self, seconds: float) -> int | None:
         """If a query for new verdicts is due, the seq from which to look. It must end with
         `end_look` or `fail`."""
         # seqs of facts, not of verdicts: the end of a take changes which take counts
         due = seconds - self._looked_at >= AGAIN_AFTER and self._received > self._looked_for
-        if not due or self._looking or self.found is None:
+        if not due or self._looking or self.result is None:
             return None
         self._looking, self._looked_at, self._looked_for = True, seconds, self._received
         return self._through
@@ -223,8 +223,8 @@ class VerdictsState:
 
     def recount(self, result: FilterResult, passed: int, failed: int) -> None:
         """Update the counts of `result`, unless other rows are shown by now."""
-        if self.found is result:
-            self.found = replace(result, passed=passed, failed=failed)
+        if self.result is result:
+            self.result = replace(result, passed=passed, failed=failed)
 
     def fail(self, error: Exception) -> None:
         """Note that the store could not be read; the rows stay."""
@@ -316,7 +316,7 @@ class VerdictsState:
         """The line shown in place of rows."""
         if self.fault is not None:
             text = one_line(self.fault)
-        elif self.found is None:
+        elif self.result is None:
             text = "Reading the store."
         elif self.asks_for_stale and not self._stale_known:
             text = "Working out what is stale."
@@ -329,10 +329,10 @@ class VerdictsState:
     def header(self) -> Line:
         """The header after the screen's name."""
         total = self.total or 0
-        if self.found is None:
+        if self.result is None:
             return [Piece("reading the store", Ink.MUTED)]
         if self.wanted:
-            return [Piece(f"{len(self.found.takes):,} of {total:,} judged", Ink.ACCENT)]
+            return [Piece(f"{len(self.result.takes):,} of {total:,} judged", Ink.ACCENT)]
         return [Piece(f"{total:,} judged", Ink.MUTED)]
 
     def filter_words(self, columns: Sequence[Heading]) -> Line:
@@ -349,7 +349,7 @@ class VerdictsState:
 
     def count_words(self, marked: int) -> Line:
         """How many rows passed, failed or are unscored, are `marked`, or have come since."""
-        result = self.found
+        result = self.result
         if result is None:
             return ()
         words = [

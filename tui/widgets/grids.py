@@ -49,7 +49,7 @@ class Heat(NamedTuple):
     """A rate and its text; the rate is None if nothing was scored."""
 
     rate: float | None
-    said: str
+    words: str
 
 
 class HeatMap(GridView):
@@ -128,7 +128,7 @@ class HeatMap(GridView):
             filled, rest = bar(heat.rate, room)
         return [
             Piece(left, edge),
-            Piece(pad(heat.said, 4, right=True) + " ", ink if heat.rate is not None else Ink.FAINT),
+            Piece(pad(heat.words, 4, right=True) + " ", ink),
             Piece(filled, ink),
             Piece("·" * len(rest) if heat.rate is not None else rest, Ink.RULE),
             Piece(right, edge),
