@@ -84,7 +84,7 @@ def lateness(tmp_path: Path) -> list[list[float]]:
     program = ("-m", "tests.tui.babble", str(tmp_path))
     with Terminal(program=program, size=SIZE) as terminal:
         eyes = Eyes(terminal, SIZE)
-        eyes.see("word00", "following")
+        eyes.see("word00", "speaking")
         read = span_of_reading(terminal, READ_SECONDS)
         stalled = span_of_stall()
         slow = span_of_slow_reading(terminal)

@@ -17,7 +17,7 @@ from tests.tui.theatre import Theatre, on_screen
 from tui.state.board import TargetView
 from tui.text.ink import Piece
 from tui.widgets.lines import OneLine
-from tui.widgets.target_board import TargetBoard, field_of
+from tui.widgets.target_board import TargetBoard, field_legend, field_of
 
 NAMES = [f"model-{number:02d}" for number in range(14)]
 
@@ -150,6 +150,35 @@ def test_what_there_is_of_a_kind_is_seen_be_it_less_than_a_cell() -> None:
     target = TargetView("a", 500, 1000, 3, 0, 2, 1000, TrackScore(1, 2))
     drawn = "".join(piece.text for piece in field_of(target, 20))
     assert drawn == "█▓▒▒▒▒▒▒▒▒░─────────"
+
+
+def test_only_signs_that_occur_are_explained() -> None:
+    def legend(*targets: TargetView) -> str:
+        return "".join(piece.text for piece in field_legend(targets, 80)).strip()
+
+    waiting = TargetView("a", 0, 8, 0, 0, 0, 8)
+    begun = replace(waiting, running=2)
+    judged = TargetView("b", 8, 8, 0, 0, 8, 8, TrackScore(5, 8))
+    unscored = TargetView("b", 8, 8, 0, 0, 8, 8, TrackScore(5, 7))
+    assert legend() == legend(waiting) == ""
+    assert legend(begun) == legend(waiting, begun) == "░ begun  ─ to come"
+    assert legend(judged) == "█ passed  ▓ failed"
+    assert legend(unscored) == "█ passed  ▓ failed  ▒ no verdict"
+    assert legend(judged, begun) == "█ passed  ▓ failed  ░ begun  ─ to come"
+
+
+def test_rates_stand_there_once_something_is_scored(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        board = pilot.app.screen.query_one(TargetBoard)
+        board.show([TargetView("a", 1, 8, 1, 0, 0, 8, spend="free")])
+        before = "".join(piece.text for piece in board.row(1))
+        assert before.split() == ["free"]
+        board.show([TargetView("a", 1, 8, 1, 0, 1, 8, TrackScore(1, 1), spend="free")])
+        after = "".join(piece.text for piece in board.row(1))
+        assert after.split()[0] == "passes"
+        assert after.index("free") == before.index("free")
+
+    theatre.perform(script, (80, 24))
 
 
 @pytest.mark.parametrize("width", [80, 120, 149])

@@ -30,7 +30,7 @@ from tui.widgets.base import NOT_TINY
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
-from tui.widgets.target_board import TargetBoard
+from tui.widgets.target_board import TargetBoard, field_legend
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
@@ -76,6 +76,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._strip = StageStrip(id="stages")
+        self._legend = OneLine()
+        self._legend.add_class("break")
         self._targets = TargetBoard(id="board")
         self._blockers = Lines(id="blockers")
         self._asks = OneLine(id="asks")
@@ -104,7 +106,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         yield self._happening
         yield Blank(classes="break")
         yield self._strip
-        yield Blank(classes="break")
+        yield self._legend
         yield self._targets
         yield Blank(classes="break")
         with Horizontal(id="panes"):
@@ -176,6 +178,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if state.info is not None:
             self._read_scores(state.info)
             targets = state.targets(state.info, moment.at)
+            self._legend.show(field_legend(targets, width))
             self._targets.show(targets, state.spending(state.info))
             self._table.tell_apart([target.name for target in targets])
         happening = state.happening(width)

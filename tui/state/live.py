@@ -37,7 +37,7 @@ from tui.state.board import (
 )
 from tui.state.explanations import awaits_verdict, end_words, explain, left_above, verdict_stamp
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
-from tui.state.follower import Follower
+from tui.state.follower import Follower, FollowMode
 from tui.state.headline import elsewhere_words, info_of, measured, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
@@ -476,8 +476,11 @@ class LiveState:
             return end_words(self.dialogue, self._watch.jury, awaited=awaited)
         if self.follower.pinned:
             return ()
-        paused = self.status.phase is RunPhase.PAUSED
-        return [Piece("paused" if paused else self.follower.mode.word, Ink.MUTED)]
+        if self.status.phase is RunPhase.PAUSED:
+            return [Piece("paused", Ink.MUTED)]
+        # that it follows the newest is what it always does
+        mode = self.follower.mode
+        return [] if mode is FollowMode.FOLLOW else [Piece(mode.word, Ink.MUTED)]
 
     def expected(self, width: int, rows: int) -> list[Line]:
         """What the first verdicts will be about, in so many cells and rows: as many metrics as fit

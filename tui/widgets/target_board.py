@@ -221,9 +221,12 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
     ]
     left = target.left_about if layout.roomy else target.left
     left = "" if left == UNKNOWN else f"  {left} left"
+    # before anything is scored there is nothing to say, and its room stays
+    is_scored = bool(target.positive.scored or target.negative.scored)
+    rates = _rates(target, layout)
     lower = [
-        Piece(pad(" passes", layout.name_width + 2), Ink.MUTED),
-        *_rates(target, layout),
+        Piece(pad(" passes" if is_scored else "", layout.name_width + 2), Ink.MUTED),
+        *(rates if is_scored else [Piece(" " * length(rates))]),
         *_speed_and_cost(target, layout),
     ]
     return [[*upper, Piece(left, Ink.MUTED)], lower]
@@ -240,17 +243,12 @@ def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
 def field_of(target: TargetView, width: int) -> list[Piece]:
     """Draw the conversations as a bar, a whole number of cells for each if there is room: passed,
     failed by a verdict, ended but not judged, begun, and to come."""
-    tracks = (target.positive, target.negative)
-    passed = sum(track.passed for track in tracks)
-    judged = min(sum(track.scored for track in tracks), target.simulated)
-    # including those between two messages, or the bar would flicker
-    begun = min(target.running + target.between, max(target.to_simulate - target.simulated, 0))
-    counts = [passed, judged - passed, target.simulated - judged, begun]
+    counts = _field_counts(target)
     per_conversation = max(width // max(target.to_simulate, 1), 1)
     cells = min(width, per_conversation * target.to_simulate)
     pieces: list[Piece] = []
     total = filled = 0
-    for count, (sign, ink) in zip(counts, _FIELD, strict=True):
+    for count, (sign, _, ink) in zip(counts, _FIELD, strict=True):
         # the ends are rounded, not the lengths, so that rounding errors do not add up
         total += max(count, 0)
         end = total * cells // max(target.to_simulate, 1)
@@ -262,7 +260,34 @@ def field_of(target: TargetView, width: int) -> list[Piece]:
     return [piece for piece in [*pieces, *rest] if piece.text]
 
 
-_FIELD: Final = (("█", Ink.GOOD), ("▓", Ink.BAD), ("▒", Ink.ACCENT), ("░", Ink.ACCENT))
+_FIELD: Final = (
+    ("█", "passed", Ink.GOOD),
+    ("▓", "failed", Ink.BAD),
+    ("▒", "no verdict", Ink.ACCENT),
+    ("░", "begun", Ink.ACCENT),
+)
+
+
+def _field_counts(target: TargetView) -> Sequence[int]:
+    """How many conversations of each kind of `_FIELD` there are."""
+    tracks = (target.positive, target.negative)
+    passed = sum(track.passed for track in tracks)
+    judged = min(sum(track.scored for track in tracks), target.simulated)
+    # including those between two messages, or the bar would flicker
+    begun = min(target.running + target.between, max(target.to_simulate - target.simulated, 0))
+    return [passed, judged - passed, target.simulated - judged, begun]
+
+
+def field_legend(targets: Sequence[TargetView], width: int) -> Line:
+    """What the signs in the bars of these targets mean, in so many cells: of those that occur."""
+    counts = [sum(found) for found in zip(*map(_field_counts, targets), strict=True)]
+    line: list[Piece] = [Piece(" ")]
+    for count, (sign, word, ink) in zip(counts, _FIELD, strict=False):
+        if count > 0:
+            line += [Piece(f"{sign} ", ink), Piece(f"{word}  ", Ink.MUTED)]
+    if len(line) > 1 and any(target.simulated < target.to_simulate for target in targets):
+        line += [Piece("─ ", Ink.RULE), Piece("to come", Ink.MUTED)]
+    return fitted_line(line, width)
 
 
 def _rates(target: TargetView, layout: _Layout) -> list[Piece]:
