@@ -13,7 +13,7 @@ from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usa
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.stored_conversations import scores
-from engine.store.tables import AttemptRow
+from engine.store.tables import AttemptRow, MetricRow
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, told
 from tui.app import CrosswindApp
 from tui.format import interval_rate
@@ -338,6 +338,12 @@ def test_before_the_first_verdict_it_stands_there_what_will_be_judged(
     shown: bool,
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
+        [info] = theatre.watch.benchmarks
+        theatre.watch.benchmarks = [replace(info, metrics={})]  # a model writes them
+        await theatre.tick(pilot)
+        assert "   + Keeps to what it thinks" not in on_screen(pilot)
+        written = MetricRow(benchmark=BENCHMARK, metric=METRIC, source="model")
+        await theatre.write(written)
         await theatre.prepare()
         await theatre.tick(pilot)
         assert ("   + Keeps to what it thinks" in on_screen(pilot)) is shown

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from engine.benchmark import Speaker, Stage
+from engine.benchmark import Metric, Speaker, Stage
 from engine.display import one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
@@ -123,6 +124,9 @@ class LiveState:
         """The conversation in the pane; None while it shows an explanation."""
         self.feed = VerdictFeed(watch, benchmark)
         self.scores = ScoreFeed(watch)
+        self._written = ("", 0)
+        self._written_metrics: Sequence[Metric] = ()
+        """The metrics of this benchmark, as stored when so many were written."""
         self._clock = RunClock()
         # notes from before this screen was opened
         self._clock.receive(list(watch.progress.notes))
@@ -488,7 +492,8 @@ class LiveState:
         if len(self.feed) or self.info is None or width < _METRICS_WIDTH or rows < _METRICS_HEIGHT:
             return []
         lines: list[Line] = []
-        for place, metric in enumerate(self.info.metrics.values()):
+        metrics = self._metrics(self.info)
+        for place, metric in enumerate(metrics):
             meaning = first_rows(one_line(metric.definition), min(width - 6, READABLE), 2)
             told: list[Line] = [
                 (),
@@ -500,10 +505,21 @@ class LiveState:
             ]
             # a row is left for how many more there are
             if len(lines) + len(told) > rows - 1:
-                more = len(self.info.metrics) - place
+                more = len(metrics) - place
                 return [*lines, [Piece(f"   and {plural(more, 'more metric')}", Ink.FAINT)]]
             lines += told
         return lines
+
+    def _metrics(self, info: BenchmarkInfo) -> Sequence[Metric]:
+        """Those that are written, read where there are others than before; else those that the
+        benchmark defines."""
+        with suppress(StoreError):  # what reads the conversation says what is wrong with it
+            written = info.name, self._watch.written(info.name).metrics
+            if self._written != written:
+                found = self._watch.reader.metrics(info.name)
+                self._written = written
+                self._written_metrics = [metric for metric, _, _ in found]
+        return self._written_metrics or list(info.metrics.values())
 
     def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
         """Both ends of the line above the verdicts. Where no rows are below, it explains the signs
