@@ -13,7 +13,7 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.pipelines import planning
 from engine.cli.session import Session
-from engine.config.schema import Config
+from engine.config.schema import Config, ModelSpec
 from engine.config.templates import is_template
 from engine.config.yaml_text import read_yaml
 from engine.display import plural
@@ -324,11 +324,29 @@ def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]
     # 0.14 s, beside 0.8 s for all else that a run loads; scripted models do not need it
     from engine.doctor.preflight import look_first
 
+    called = _called_from_here(session, plans)
+    return look_first(called, session.config, session.workspace.root, os.environ)
+
+
+STOPS: Final = "note: this would stop the run before it begins: "
+
+
+def missing_for(session: Session, plans: Sequence[PricedPlan]) -> Sequence[Problem]:
+    """What would stop a run of these plans, as far as that can be told without asking a server."""
+    called = _called_from_here(session, plans)
+    if not any(spec.is_remote for spec in called):
+        return ()
+    from engine.doctor.preflight import missing_values  # slow to load, as above
+
+    return missing_values(called, session.workspace.root, os.environ)
+
+
+def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence[ModelSpec]:
     called = [part.spec for part in _parts(plans)]
     if session.agents is not None and session.agents.cluster is not None:
         # the workers have the keys and reach the servers: this machine may be unable to
         called = [spec for spec in called if not spec.is_remote]
-    return look_first(called, session.config, session.workspace.root, os.environ)
+    return called
 
 
 def confirm_order(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:

@@ -28,8 +28,10 @@ from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
+    STOPS,
     checked,
     confirm_order,
+    missing_for,
     plan_lines,
     planned_json,
     plans_of,
@@ -420,9 +422,18 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
     """Print the plan; nothing is run."""
-    for problem in template_problems(session, order):
+    templates = template_problems(session, order)
+    for problem in templates:
         tell(f"note: {problem}")
-    planned = plans_of(session, order, powers=True)
+    left_out = {problem.path for problem in templates}
+    written = tuple(
+        name for name in order.benchmarks if session.workspace.definition_path(name) not in left_out
+    )
+    if not written and not arguments.json:
+        return DONE
+    planned = plans_of(session, replace(order, benchmarks=written), powers=True)
+    for problem in missing_for(session, planned.plans):
+        tell(f"{STOPS}{problem}")
     spent = spent_so_far(session)
     if arguments.json:
         out_json(planned_json(planned, session.config, spent))

@@ -18,8 +18,10 @@ from engine.cli.headless import run_headless
 from engine.cli.lines import failure_lines, what_next
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
+    STOPS,
     answered,
     looked_first,
+    missing_for,
     priced_json,
     spent_so_far,
     stage_lines,
@@ -216,6 +218,8 @@ def _reports(
 
 
 def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json: bool) -> int:
+    for problem in missing_for(session, [priced]):
+        tell(f"{STOPS}{problem}")
     if as_json:
         out_json(priced_json(priced))
     else:

@@ -172,6 +172,15 @@ def look_first(
     return warnings
 
 
+def missing_values(
+    specs: Sequence[ModelSpec], root: Path, environ: Mapping[str, str]
+) -> Sequence[Problem]:
+    """What these models lack to be called at all, such as a key, without asking any server."""
+    environment = Environment(root, environ)
+    models = [in_use(spec, environment) for spec in specs if spec.is_remote]
+    return list(dict.fromkeys(problem for model in models for problem in _missing(model)))
+
+
 async def _looked_at(
     models: Sequence[ModelInUse],
     calls: Sequence[str],

@@ -181,6 +181,7 @@ def test_a_template_that_nobody_has_filled_in_is_not_run(desk: Desk) -> None:
         assert "description: this is still the template" in told
     priced = crosswind(desk.root, "run", "fresh", "--dry-run", code=0)
     assert "description: this is still the template" in priced.err
+    assert priced.out == ""
     assert not (desk.root / "crosswind.db").exists()
     file = desk.root / "benchmarks" / "fresh" / "benchmark.yaml"
     file.write_text("name: Fresh\ndescription: Whether it says what it sees.\n", "utf-8")

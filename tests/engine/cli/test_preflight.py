@@ -63,6 +63,22 @@ def test_a_refused_key_stops_the_run_before_anything_is_spent(place: Workplace) 
     assert not (place.root / "crosswind.db").exists()
 
 
+@pytest.mark.parametrize(
+    "words", [("run", "--force"), ("validate", "bread", "--replay", "user")], ids=" ".join
+)
+def test_a_plan_says_which_variable_would_stop_the_run(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    run(place)
+    assert "stop the run" not in crosswind(place.root, *words, "--dry-run", code=0).err
+    monkeypatch.delenv("CANARY_KEY")
+    said = crosswind(place.root, *words, "--dry-run", code=0)
+    assert "note: this would stop the run before it begins: " in said.err
+    assert "CANARY_KEY" in said.err
+    assert "all together: " in said.out
+    assert "CANARY_KEY" in crosswind(place.root, *words, "--yes", code=2).err
+
+
 def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(place: Workplace) -> None:
     place.server.settings = Settings(key="sk-another", is_gateway=True)
     assert "refuses the key CANARY_KEY (400), and says: No connected db." in run(place, code=2).err
