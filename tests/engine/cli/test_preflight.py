@@ -69,6 +69,8 @@ def test_a_refused_key_stops_the_run_before_anything_is_spent(place: Workplace) 
 def test_a_plan_says_which_variable_would_stop_the_run(
     place: Workplace, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
+    targets = [{"id": name, **place.model("steadfast")} for name in ("one", "other")]
+    place.configure(targets, turns=1)
     run(place)
     assert "stop the run" not in crosswind(place.root, *words, "--dry-run", code=0).err
     monkeypatch.delenv("CANARY_KEY")
