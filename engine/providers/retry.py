@@ -160,19 +160,8 @@ class RetryState:
                 if self.empties > self.retry_policy.empties:
                     return GiveUp(f"{words}, {self.empties} times", retryable=True)
                 return Retry(0.0, words)
-            case FailureKind.UNREACHABLE if failure.cause is Fault.UNKNOWN_HOST and not known:
-                if strikes >= _UNKNOWN_HOST_TRIES:
-                    return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
-                return self._retry_or_give_up(failure, words, now)
             case FailureKind.UNREACHABLE if not known:
-                # a host that never answered: a wrong address, or a server that is not running
-                silent = failure.cause is Fault.NO_TLS_ANSWER
-                most = _UNANSWERED_TLS_TRIES if silent else None
-                step = self._retry_or_give_up(failure, words, now, most)
-                if isinstance(step, GiveUp):
-                    place = _PROXY if failure.cause is Fault.NO_PROXY else _ADDRESS
-                    return replace(step, parks=True, look_at=place)
-                return step
+                return self._after_silence(failure, words, now, strikes)
             case FailureKind.TRANSIENT | FailureKind.UNREACHABLE:
                 return self._retry_or_give_up(failure, words, now)
             case FailureKind.OTHER_MODEL:
@@ -184,6 +173,21 @@ class RetryState:
     def uncount(self) -> None:
         """Do not count the last try: it failed without a network, which is waited for elsewhere."""
         self.tries = max(0, self.tries - 1)
+
+    def _after_silence(
+        self, failure: Failure, words: str, now: float, strikes: int
+    ) -> Retry | GiveUp:
+        """For a host that never answered: a wrong address, or a server that is not running."""
+        if failure.cause is Fault.UNKNOWN_HOST:
+            if strikes >= _UNKNOWN_HOST_TRIES:
+                return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
+            return self._retry_or_give_up(failure, words, now)
+        most = _UNANSWERED_TLS_TRIES if failure.cause is Fault.NO_TLS_ANSWER else None
+        step = self._retry_or_give_up(failure, words, now, most)
+        if isinstance(step, Retry):
+            return step
+        place = _PROXY if failure.cause is Fault.NO_PROXY else _ADDRESS
+        return replace(step, parks=True, look_at=place)
 
     def _retry_or_give_up(
         self, failure: Failure, words: str, now: float, most: int | None = None
