@@ -228,8 +228,9 @@ class ModelSpec(Shape):
     price: PriceSpec | None = Field(
         default=None, description="`input` and `output`, in US dollars for a million tokens"
     )
-    """The price. Left out, it is the cost that the provider reports, or else the published price;
-    without either, the cost is unknown, never zero."""
+    """The price of the model at its address, once for all of its entries. Left out, it is the cost
+    that the provider reports, or else the published price; without either, the cost is unknown,
+    never zero."""
 
     @field_serializer("extra_headers")
     def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:

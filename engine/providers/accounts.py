@@ -279,7 +279,6 @@ class Accounts:
         clock: Clock | None = None,
         retry_policy: RetryPolicy | None = None,
         memory: CapabilityMemory | None = None,
-        prices: Prices | None = None,
         open_transport: OpenTransport = _open_transport,
         probe: Probe = _probe,
         agents: Agents | None = None,
@@ -288,7 +287,7 @@ class Accounts:
         self.clock = clock or Clock()
         self.retry_policy = retry_policy or RetryPolicy()
         self.memory = memory or InMemoryCapabilities()
-        self.prices = prices or Prices()
+        self.prices = Prices()
         self.throttle = StartThrottle()
         self.stoppable = StoppableWaits()
         self.reachability = Reachability(
