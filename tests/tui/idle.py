@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 
 from textual._context import active_app
 from textual._wait import SLEEP_GRANULARITY, wait_for_idle
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from tests.waiting import PATIENCE_S
@@ -198,10 +200,25 @@ class NoCache:
 _NO_CACHE: Final = NoCache()
 
 
+class ParsedOnce:
+    """The rules of each style sheet, parsed for the first app that has these colours."""
+
+    def __init__(self) -> None:
+        self._parse = Stylesheet._parse_rules
+        self._parsed = dict[object, list[RuleSet]]()
+
+    def rules(self, sheet: Stylesheet, css: str, **given: Any) -> list[RuleSet]:
+        key = (css, *given.values(), frozenset(sheet._variables.items()))
+        if key not in self._parsed:
+            self._parsed[key] = self._parse(sheet, css, **given)
+        return self._parsed[key]
+
+
 @contextmanager
 def waiting_for_idleness() -> Iterator[None]:
     drawing = LateDrawing()
     idleness = Idleness(drawing)
+    parsed = ParsedOnce()
 
     def put_off(screen: Screen[Any]) -> None:
         drawing.put_off(screen)
@@ -209,12 +226,16 @@ def waiting_for_idleness() -> Iterator[None]:
     def run_in_executor(loop: Any, executor: Any, work: Any, *given: Any) -> Any:
         return _IN_THREADS.run(loop, executor, work, *given)
 
+    def rules(sheet: Stylesheet, css: str, **given: Any) -> list[RuleSet]:
+        return parsed.rules(sheet, css, **given)
+
     with (
         patch.object(asyncio.BaseEventLoop, "run_in_executor", run_in_executor),
         patch.object(Screen, "_compositor_refresh", put_off),
         patch("textual._time.get_time", hurried_time),
         patch("textual.pilot.wait_for_idle", idleness.wait),
         patch("textual.app.wait_for_idle", idleness.wait),
+        patch.object(Stylesheet, "_parse_rules", rules),
         patch("textual.strip.FIFOCache", lambda _size: _NO_CACHE),
     ):
         yield
