@@ -55,6 +55,12 @@ def new_stores_are_copied() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """The small workspace, which has not been run."""
+    return small_workspace(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def _played_once(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = small_workspace(tmp_path_factory.mktemp("played") / "workspace")

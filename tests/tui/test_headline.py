@@ -10,11 +10,10 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, Track
 from engine.jury import HUMAN, Jury, People
 from engine.store.tables import Quote, Verdict
-from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
+from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen, text
 from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_line, shown_words, votes_line
 from tui.text.blocks import Passage
-from tui.text.ink import Line
 
 JURY = Jury(("evaluator",))
 FIRST = Verdict(
@@ -36,10 +35,6 @@ ANN = replace(STRICT, seq=4, judge="ann", source=HUMAN)
 UNUSABLE = replace(FIRST, seq=5, present=None, passed=None, unscored="no quote was found")
 PASSES = Jury(("evaluator",), passes=3)
 SECOND, THIRD = (replace(STRICT, seq=6 + n, judge="evaluator", number=n) for n in (1, 2))
-
-
-def text(line: Line) -> str:
-    return "".join(piece.text for piece in line)
 
 
 @pytest.mark.parametrize(

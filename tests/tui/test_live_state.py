@@ -11,12 +11,11 @@ from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind, Speech
 from engine.link import EngineState
 from engine.store.tables import NoteRow, Quote
-from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice, text
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
 from tui.state.stalls import PATIENCE
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Line
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -30,10 +29,6 @@ def tick(theatre: Theatre, state: LiveState, seconds: float = 0.0) -> PaneUpdate
 
 def words(blocks: Iterable[Block]) -> str:
     return "\n".join(block.text for block in blocks if isinstance(block, Passage))
-
-
-def text(line: Line) -> str:
-    return "".join(piece.text for piece in line)
 
 
 def pulled(state: LiveState) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
@@ -13,7 +12,7 @@ from engine.cli.command_line import parse
 from engine.cli.session import open_session
 from engine.pipeline.order import Order
 from engine.watch import Watch
-from tests.engine.small_workspace import Place, small_workspace
+from tests.engine.small_workspace import Place
 from tests.tui.idle import hurried
 from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S
@@ -21,11 +20,6 @@ from tui.app import CrosswindApp
 from tui.orders import Orders
 from tui.screens.cards import PilotScreen
 from tui.services.engine_control import Backend
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return small_workspace(tmp_path)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -12,16 +12,11 @@ import pytest
 from engine.benchmark import Speaker, Stage, State
 from engine.facts import NoteKind
 from engine.link import EngineState, Wait
-from tests.tui.theatre import Theatre
+from tests.tui.theatre import Theatre, text
 from tui.state.live import LiveState
 from tui.state.run_status import turn_strip
-from tui.text.ink import Line
 
 Play = Callable[[Theatre], Coroutine[None, None, None]]
-
-
-def text(line: Line) -> str:
-    return "".join(piece.text for piece in line)
 
 
 def look(theatre: Theatre, state: LiveState, seconds: float = 1.0) -> None:

@@ -491,15 +491,14 @@ def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
     theatre.perform(script)
 
 
+def remembering(theatre: Theatre, memory: PreferencesFile) -> CrosswindApp:
+    return CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
+
+
 def test_filter_lines_order_and_stars_are_there_the_next_time(
     theatre: Theatre, tmp_path: Path
 ) -> None:
     memory = PreferencesFile(tmp_path / "home" / "app.json")
-
-    def app() -> CrosswindApp:
-        return CrosswindApp(
-            theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment
-        )
 
     async def first(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
@@ -522,22 +521,17 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await pilot.press("enter")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, ConversationScreen)
-        starred = app().preferences.views.stars[0]
+        starred = remembering(theatre, memory).preferences.views.stars[0]
         assert str(starred.key) in on_screen(pilot)
         await pilot.press("asterisk")
-        assert not app().preferences.views.stars
+        assert not remembering(theatre, memory).preferences.views.stars
 
-    theatre.perform(first, app=app())
-    theatre.perform(second, app=app())
+    theatre.perform(first, app=remembering(theatre, memory))
+    theatre.perform(second, app=remembering(theatre, memory))
 
 
 def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path: Path) -> None:
     memory = PreferencesFile(tmp_path / "home" / "app.json")
-
-    def app() -> CrosswindApp:
-        return CrosswindApp(
-            theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment
-        )
 
     async def first(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
@@ -550,13 +544,13 @@ def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path:
         await theatre.open(pilot, "3")
         assert under_cursor(pilot) == SECOND
 
-    theatre.perform(first, app=app())
-    assert app().preferences.views.place_at_work == "Verdicts"
-    assert app().preferences.views.place is None
-    theatre.perform(second, app=app())
+    theatre.perform(first, app=remembering(theatre, memory))
+    assert remembering(theatre, memory).preferences.views.place_at_work == "Verdicts"
+    assert remembering(theatre, memory).preferences.views.place is None
+    theatre.perform(second, app=remembering(theatre, memory))
     theatre.link.state = EngineState.STOPPED
-    theatre.perform(second, app=app())
-    assert app().preferences.views.place == "Verdicts"
+    theatre.perform(second, app=remembering(theatre, memory))
+    assert remembering(theatre, memory).preferences.views.place == "Verdicts"
 
 
 @pytest.mark.parametrize(

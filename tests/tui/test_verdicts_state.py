@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from engine.store.browsing import Browser, Column, FilterResult, Sorting
 from engine.watch import named_only
-from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
+from tests.tui.theatre import BENCHMARK, JUDGE, Theatre, text
 from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
 from tui.state.verdicts import (
@@ -21,12 +21,8 @@ from tui.state.verdicts import (
     VerdictsState,
     cells,
 )
-from tui.text.ink import Line, group_text, shorten_middle, told_apart
+from tui.text.ink import group_text, shorten_middle, told_apart
 from tui.text.wrap import laid_out
-
-
-def text(line: Line) -> str:
-    return "".join(piece.text for piece in line)
 
 
 def read(theatre: Theatre, state: VerdictsState) -> list[int]:

@@ -7,16 +7,12 @@ from textual.pilot import Pilot
 
 from engine.cli.status import _remarks
 from engine.link import AgentStatus, Board, EngineState
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Theatre, on_screen, text
 from tui.state.workers import SILENT, worker_lines
-from tui.text.ink import Ink, Line, length
+from tui.text.ink import Ink, length
 
 NEAR = AgentStatus("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24)
 LOST = AgentStatus("node8-90ab", "10.0.0.8", 1, 100, 0.0, SILENT)
-
-
-def text(line: Line) -> str:
-    return "".join(piece.text for piece in line)
 
 
 def test_all_workers_have_one_line_and_each_its_own_once_it_is_asked_for() -> None:

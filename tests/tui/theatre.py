@@ -58,6 +58,7 @@ from tests.tui.idle import hurried
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
 from tui.state.run_status import Instant
+from tui.text.ink import Line
 from tui.widgets.transcript import TranscriptView
 
 BENCHMARK = "steadiness"
@@ -479,6 +480,11 @@ def screen_lines(app: CrosswindApp) -> list[str]:
 def on_screen(pilot: Pilot[None]) -> str:
     assert isinstance(pilot.app, CrosswindApp)
     return "\n".join(screen_lines(pilot.app))
+
+
+def text(line: Line) -> str:
+    """Of its pieces, without their ink."""
+    return "".join(piece.text for piece in line)
 
 
 def told(pilot: Pilot[None]) -> str:

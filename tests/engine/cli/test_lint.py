@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from engine.config.write_back import write_metrics
 from engine.errors import ModelError
 from engine.lint import LintFinding, LintRule
 from tests.engine.commands import Said, crosswind
-from tests.engine.small_workspace import Place, small_workspace
+from tests.engine.small_workspace import Place
 
 SILENT = """\
 lint_ignore:
@@ -23,11 +22,6 @@ lint_ignore:
     near-miss: whatever comes close counts
   m02: {near-miss: praise is praise}
 """
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return small_workspace(tmp_path)
 
 
 def linted(place: Place, *options: str, code: int = 0) -> Said:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from engine.benchmark import Stage
 from tests.engine.commands import Crosswind, Said, crosswind
-from tests.engine.small_workspace import Place, small_workspace
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return small_workspace(tmp_path)
+from tests.engine.small_workspace import Place
 
 
 @pytest.fixture

@@ -19,13 +19,6 @@ from tests.engine.cluster.processes import ClusterProcess
 from tests.engine.commands import command
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "cluster"
-    command("cluster", "init", "--out", str(path), code=0)
-    return path
-
-
 def demands_a_certificate(host: str, port: int) -> bool:
     """Whether a stranger who would trust anybody is sent away."""
     context = ssl.create_default_context()

@@ -38,13 +38,6 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
         yield place
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "cluster"
-    command("cluster", "init", "--out", str(path), code=0)
-    return path
-
-
 def engine_of(place: Workplace) -> dict[str, Any]:
     """What `crosswind status` says of it; nothing where none is at work yet."""
     found: dict[str, Any] | None = crosswind(place.root, "status", "--json").json()["engine"]

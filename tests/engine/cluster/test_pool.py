@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -51,12 +50,6 @@ def workplace(root: Path, server: ProtocolServer, rows: int = ROWS, **changes: A
     prompt = "Never say ${CANARY_KEY}."
     place.stage("bread", [scenario(n, prompt=prompt) for n in range(1, rows + 1)])
     return place
-
-
-@pytest.fixture
-def server() -> Iterator[ProtocolServer]:
-    with ProtocolServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -47,3 +47,11 @@ def refused(tmp_path: Path) -> Callable[[Callable[[], object]], InputError]:
         return caught.value
 
     return refuse
+
+
+def told(error: InputError) -> dict[str | None, tuple[int | None, int | None, str]]:
+    """By key: line, column, and what is said with its hint."""
+    return {
+        problem.key: (problem.line, problem.column, f"{problem.what} ({problem.hint})")
+        for problem in error.problems
+    }

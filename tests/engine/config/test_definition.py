@@ -14,6 +14,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.write_back import write_metrics
 from engine.config.yaml_text import parse_yaml
 from engine.errors import InputError
+from tests.engine.config.conftest import told
 
 Write = Callable[[str | bytes], Path]
 Refused = Callable[[Callable[[], object]], InputError]
@@ -61,13 +62,6 @@ metrics:   # by hand
 
 mattersBecause: people    matter   # end
 """
-
-
-def told(error: InputError) -> dict[str | None, tuple[int | None, int | None, str]]:
-    return {
-        problem.key: (problem.line, problem.column, f"{problem.what} ({problem.hint})")
-        for problem in error.problems
-    }
 
 
 def test_a_benchmark_is_read_with_the_keys_of_others_left_in_peace(benchmark_file: Write) -> None:

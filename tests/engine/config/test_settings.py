@@ -17,6 +17,7 @@ from engine.config.values import KNOWN_SOURCES, OFFLINE_MODELS
 from engine.errors import InputError
 from engine.providers.endpoint import PUBLIC_ADDRESSES
 from engine.providers.scripted import models as offline
+from tests.engine.config.conftest import told
 
 Write = Callable[[str | bytes], Path]
 Refused = Callable[[Callable[[], object]], InputError]
@@ -50,14 +51,6 @@ targets:
      apikey: "${PUBLICAI_API_KEY}", base_url: "https://api.publicai.co/v1",
      extra_headers: {User-Agent: "Test"}}
 """
-
-
-def told(error: InputError) -> dict[str | None, tuple[int | None, int | None, str]]:
-    """By key: line, column, and what is said with its hint."""
-    return {
-        problem.key: (problem.line, problem.column, f"{problem.what} ({problem.hint})")
-        for problem in error.problems
-    }
 
 
 def test_a_configuration_of_the_wild_loads_unchanged(config_file: Write) -> None:
