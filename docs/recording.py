@@ -39,7 +39,13 @@ def record(folder: Path) -> str:
     """The story on a demo that runs at the pace at which people read."""
     frames: list[Frame] = []
     words = ["demo", "--dir", str(folder)]
-    with Terminal(size=SIZE, words=words, COLORTERM="truecolor", LANG="C.UTF-8") as terminal:
+    with Terminal(
+        size=SIZE,
+        words=words,
+        COLORTERM="truecolor",
+        LANG="C.UTF-8",
+        XDG_CONFIG_HOME=str(folder.parent),  # not the theme of whoever records it
+    ) as terminal:
         eyes = Eyes(terminal, SIZE)
         for keys, wanted, seconds in _STORY:
             eyes.press(keys, wanted)
