@@ -89,7 +89,7 @@ def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: The
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, VerdictsScreen)
         assert f'benchmark:"={BENCHMARK}-2"' in on_screen(pilot)
-        assert "0 of 1 judged" in on_screen(pilot)
+        assert "0 shown of 1 judged" in on_screen(pilot)
         await pilot.press("q")
         await theatre.tick(pilot)
         assert "Benchmarks" in on_screen(pilot)
@@ -271,7 +271,7 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, VerdictsScreen)
         assert 'metric:"=m01" outcome:fail' in on_screen(pilot)
-        assert "2 of 3 judged" in on_screen(pilot)
+        assert "2 shown of 3 judged" in on_screen(pilot)
 
     app = CrosswindApp(theatre.watch, backend=Backend(stale=stale), moment=theatre.moment)
     theatre.perform(script, app=app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from engine.facts import NoteKind, RunEnd
 from engine.jury import Jury
 from engine.link import EngineState
 from engine.store.reader import Reader
-from tests.tui.theatre import BENCHMARK, JURY, Theatre, on_screen, shell
+from tests.tui.theatre import BENCHMARK, JURY, METRIC, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import exit_summary
 from tui.screens.conversation import ConversationScreen
@@ -182,6 +183,29 @@ def test_what_the_export_asks_fits_what_there_is_to_export(theatre: Theatre) -> 
         await theatre.open(pilot, "5")
         await pilot.press("E")
         assert "Export the screen?" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_the_filtered_list_is_written_as_a_table(theatre: Theatre, home: Path) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1), passed=True)
+        take = await theatre.play(2)
+        await theatre.judge(take, passed=False)
+        await theatre.open(pilot, "3")
+        await pilot.press("F", *"outcome:fail", "enter")
+        await theatre.tick(pilot)
+        await theatre.answered(pilot)
+        await pilot.press("E")
+        assert "of 1 row: CSV, a line for a verdict" in on_screen(pilot)
+        await pilot.press("l")
+        await theatre.answered(pilot)
+        assert names_in(home) == ["verdicts.csv"]
+        with (home / "verdicts.csv").open(encoding="utf-8", newline="") as file:
+            [row] = csv.DictReader(file)
+        assert row["conv_id"] == str(take.key)
+        assert row["metric_name"] == METRIC.name
 
     theatre.perform(script)
 

@@ -90,7 +90,7 @@ def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(theatre: The
         assert FIRST not in on_screen(pilot)
         await pilot.press("enter")
         await theatre.tick(pilot)
-        assert "1 of 4 judged" in on_screen(pilot)
+        assert "1 shown of 4 judged" in on_screen(pilot)
         assert "out:fail target:stead  \\ clears" in on_screen(pilot)
         assert ids(pilot) == [SECOND]
 
@@ -213,11 +213,11 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
         await pilot.press("F", *"is:stale", "enter")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "1 of 4 judged" in on_screen(pilot)
+        assert "1 shown of 4 judged" in on_screen(pilot)
         await pilot.press("F", "ctrl+u", *"-is:stale", "enter")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "3 of 4 judged" in on_screen(pilot)
+        assert "3 shown of 4 judged" in on_screen(pilot)
 
     stale: dict[int, str] = {}
     backend = Backend(stale=lambda _benchmark: stale)
@@ -266,11 +266,11 @@ def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre) -> None:
         await theatre.open(pilot, "3")
         await pilot.press("F", *"target:steadfast", "enter")
         await theatre.tick(pilot)
-        assert "3 of 4 judged" in on_screen(pilot)
+        assert "3 shown of 4 judged" in on_screen(pilot)
         await theatre.judge(await theatre.play(2, "pushover"))
         await theatre.tick(pilot, 2)
         await theatre.tick(pilot)
-        assert "3 of 5 judged" in on_screen(pilot)
+        assert "3 shown of 5 judged" in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -514,7 +514,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         assert "by when ▾" in on_screen(pilot)
         await pilot.press("F", "up")
         await theatre.tick(pilot)
-        assert "2 of 4 judged" in on_screen(pilot)
+        assert "2 shown of 4 judged" in on_screen(pilot)
         await pilot.press("escape", "apostrophe")
         await theatre.tick(pilot)
         assert "Conversations with a star" in on_screen(pilot)

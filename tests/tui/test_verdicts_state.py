@@ -55,7 +55,7 @@ def test_before_the_store_was_read_it_says_so(theatre: Theatre) -> None:
     state.want(parse("out:fail"))
     read(theatre, state)
     assert "No verdict yet" in text(state.empty())
-    assert text(state.header()) == "0 of 0 judged"
+    assert text(state.header()) == "0 shown of 0 judged"
 
 
 async def test_where_no_row_is_found_it_says_why(theatre: Theatre) -> None:
@@ -125,13 +125,13 @@ async def test_what_was_judged_before_a_filter_was_read_anew_is_in_the_total(
     read(theatre, state)
     state.want(parse("out:pass"))
     read(theatre, state)
-    assert text(state.header()) == "1 of 1 judged"
+    assert text(state.header()) == "1 shown of 1 judged"
 
     # whoever comes back from another screen reads at once: no look finds these verdicts first
     await theatre.judge(await theatre.play(2), passed=False)
     state.receive(theatre.watch.poll())
     read(theatre, state)
-    assert text(state.header()) == "1 of 2 judged"
+    assert text(state.header()) == "1 shown of 2 judged"
 
 
 async def test_a_display_that_stands_still_draws_what_it_held_when_it_moves_again(

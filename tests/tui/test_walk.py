@@ -73,7 +73,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("3", "Verdicts", "22 judged")
         one.press("F", "which rows:")
         # until the rows of others are gone, Enter opens one of theirs
-        one.press("outcome:fail target:gives-in\r", " of 22 judged", gone="__far-away")
+        one.press("outcome:fail target:gives-in\r", " shown of 22 judged", gone="__far-away")
         one.press("\r", "✗ fail", " of 6", "landmark", "because", "1 read")
 
         # how the pressure rose, landmark by landmark, to the end

@@ -110,6 +110,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """Whether the cursor must still move to the first unread row."""
 
     @property
+    def listed_takes(self) -> Sequence[int]:
+        return () if self._state.result is None else self._state.result.takes
+
+    @property
     def subject(self) -> Subject | None:
         row = self._table.cursor
         subjects = [] if row is None else self._keys([row])

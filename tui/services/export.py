@@ -6,9 +6,12 @@ import asyncio
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from shutil import which
 from typing import Any, Final
@@ -16,7 +19,7 @@ from typing import Any, Final
 from textual.app import App
 
 from engine.benchmark import ENDINGS, Scenario
-from engine.display import clean
+from engine.display import clean, plural
 from engine.errors import CrosswindError
 from engine.jury import Jury
 from engine.scripted import all_scripts, played_by, scripts_in_words
@@ -141,6 +144,23 @@ def as_json(reader: Reader, subject: Subject) -> str:
     return _every_take(reader, subject, None, markdown=False)
 
 
+def as_table(watch: Watch, listed: Sequence[int]) -> str:
+    """These takes' conversations as `crosswind export --format csv` writes them. Raises
+    `StoreError`."""
+    from engine.report.conversation import conversations, csv_lines
+    from engine.store.browsing import Browser
+
+    reader, keys = watch.reader, defaultdict(set)
+    for benchmark, key in Browser(reader).keys(listed):
+        keys[benchmark].add(key)
+    metrics = {info.name: info.metrics for info in watch.benchmarks}
+    found = (
+        conversations(reader, name, metrics=metrics.get(name, {}), jury=watch.jury, keys=keys[name])
+        for name in keys
+    )
+    return "".join(csv_lines(chain.from_iterable(found)))
+
+
 def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown: bool) -> str:
     # imported with the first file, like the tables of other formats: no frame waits these 16 ms
     from engine.report.conversation import copied_take, document, takes
@@ -254,13 +274,23 @@ class Exporter:
 
     def export(self) -> None:
         """Ask what to export into the working folder."""
-        subject = self.subject
+        subject, screen = self.subject, self._app.screen
+        listed = screen.listed_takes if isinstance(screen, WatchingScreen) else ()
         offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
         asked = "Export the screen?" if subject is None else "Export what?"
-        self._app.push_screen(
-            ChoiceScreen((asked, f"into {Path.cwd()}"), offers),
-            lambda chosen: None if chosen is None else self._export(chosen, subject),
-        )
+        rows = plural(len(listed), "row")
+        table = ChoiceOption("l", "the list", f"of {rows}: CSV, a line for a verdict")
+        if listed:
+            offers.insert(len(offers) - 1, table)
+
+        def chosen(offer: ChoiceOption | None) -> None:
+            if offer is table:
+                make = partial(as_table, self._watch, listed)
+                self._run_in_background(self._exported("verdicts", ".csv", make))
+            elif offer is not None:
+                self._export(offer, subject)
+
+        self._app.push_screen(ChoiceScreen((asked, f"into {Path.cwd()}"), offers), chosen)
 
     def _command_lines(self) -> list[tuple[ShellCommand, str]]:
         screen = self._app.screen

@@ -332,7 +332,7 @@ class VerdictsState:
         if self.result is None:
             return [Piece("reading the store", Ink.MUTED)]
         if self.wanted:
-            return [Piece(f"{len(self.result.takes):,} of {total:,} judged", Ink.ACCENT)]
+            return [Piece(f"{len(self.result.takes):,} shown of {total:,} judged", Ink.ACCENT)]
         return [Piece(f"{total:,} judged", Ink.MUTED)]
 
     def filter_words(self, columns: Sequence[Heading]) -> Line:
