@@ -41,7 +41,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# four at once on two cores, too: the tests of the app wait for its frames two thirds of their time
+# four at once on two cores, too: tests of processes, servers and clusters wait more than they work
 tests: $(STAMP)
 	$(BIN)/pytest --numprocesses 4 --dist worksteal -m "not alone"
 	$(BIN)/pytest -m alone $$(grep -rl 'mark\.alone' tests --include='*.py')
