@@ -312,8 +312,8 @@ def scope_sentence(analysis: Overall) -> str:
     if analysis.on_like:
         return f"{sentence}; those for benchmarks like these rest on how far the benchmarks differ"
     return (
-        f"{sentence}; nothing is said about other benchmarks, which takes {ENOUGH_BENCHMARKS} in "
-        "which targets are compared"
+        f"{sentence}; intervals for other benchmarks take at least {ENOUGH_BENCHMARKS} benchmarks "
+        "in which targets are compared"
     )
 
 
@@ -384,7 +384,7 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
                 f", and {len(ruled_out) - _RANKS} more in the table" if ruled_out[_RANKS:] else ""
             )
             left = len(ranked) - len(ruled_out)
-            rest = f"; {plural(left, 'other')} cannot be told" if left else ""
+            rest = f"; {plural(left, 'other')} without a rank" if left else ""
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Certainty.SIGNIFICANT, text)
         elif ranked:

@@ -21,17 +21,20 @@ from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
 RATES: Final = (
-    "Pass rates are means over rows, a row being what counts for one conversation. Their 95% "
-    "intervals are Wilson's (1927) with n_e in place of n and Student's t in place of z, on f + "
-    "max(f, 4) degrees of freedom, f being the base scenarios less the metrics. n_e = p(1 − p) / "
-    "V, where V is the variance of the mean over base scenarios within their metric, with C / (C − "
-    "1) for its C base scenarios (metrics of a single one taken together), moderated (Smyth 2004, "
-    "eq. 5) with the one that is expected, p(1 − p) · deff / n less what the difference between "
-    "metrics explains, the former weighing f and the latter 4 for each metric, never below the "
-    "former, plus ¼((p − ½) / B)² for base scenarios of a kind that was not met, B being all of "
-    "them; n_e is at most what is expected at ρ = 0, and n / deff where all rows pass or all fail; "
-    "deff = 1 + (m′ − 1)ρ (Kish 1965), m′ being the size-weighted mean number of rows of a base "
-    "scenario and ρ their intra-class correlation, pooled over the run"
+    "A pass rate p is the mean over n rows; a row is what counts for one conversation. Its 95% "
+    "interval is Wilson's (1927), with an effective number of rows n_e in place of n, and "
+    "Student's t in place of z. The t has f + max(f, 4) degrees of freedom, where f is the number "
+    "of base scenarios less the number of metrics. n_e is p(1 − p) / V. V is the sum of two "
+    "parts. The first is the larger of two variances of the mean: the observed one, over base "
+    "scenarios within their metric, with C / (C − 1) for a metric with C base scenarios (metrics "
+    "with a single one are taken together); and its average with the expected one (Smyth 2004, "
+    "eq. 5), in which the observed one has the weight f and the expected one the weight 4 for "
+    "each metric. The expected variance is p(1 − p) · deff / n, less what the difference between "
+    "metrics explains. The second part, ¼((p − ½) / B)² for B base scenarios in all, allows for a "
+    "kind of base scenario that is not among them. The design effect is deff = 1 + (m′ − 1)ρ "
+    "(Kish 1965), where m′ is the size-weighted mean number of rows of a base scenario, and ρ the "
+    "intra-class correlation of these rows, pooled over the run. n_e is never larger than it "
+    "would be at ρ = 0; where all rows pass or all fail, it is n / deff"
 )
 NEW_METRICS: Final = (
     "The interval “for new metrics” is that of metrics drawn from many like these, each being one "

@@ -92,8 +92,8 @@ def _family_words(report: ValidationReport) -> str:
         else "none is significant"
     )
     return (
-        f"Of {plural(report.family, 'shift')} of this run {which}; all intervals hold at once in "
-        "95% of such runs (Bonferroni, half of the 5% for all targets together)."
+        f"Of the {plural(report.family, 'shift')} of this run, {which}; all intervals hold at once "
+        "in 95% of such runs (Bonferroni, half of the 5% for all targets together)."
     )
 
 

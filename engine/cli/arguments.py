@@ -300,7 +300,7 @@ def _validate(command: AddCommand) -> None:
     add_workers(validate)
     _flag(validate, "--report", "show what earlier runs found; run nothing")
     _flag(validate, "--json", "print the report, or with --dry-run the plan, as JSON")
-    _flag(validate, "--headless", "accepted for scripts: it never opens the app")
+    _flag(validate, "--headless", "changes nothing: this command never opens the app")
 
 
 def _lint(command: AddCommand) -> None:
@@ -359,7 +359,7 @@ def _pilot(command: AddCommand) -> None:
     )
     _add_yes(pilot)
     add_workers(pilot)
-    _flag(pilot, "--headless", "accepted for scripts: it never opens the app")
+    _flag(pilot, "--headless", "changes nothing: this command never opens the app")
     _flag(pilot, "--json", "print what was found as JSON")
 
 

@@ -881,7 +881,7 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         shown = on_screen(pilot)
         assert "all 2 benchmarks together" in shown
         assert "24 scenarios, 2 benchmarks" in shown
-        assert "nothing is said about other benchmarks" in shown
+        assert "intervals for other benchmarks" in shown
         assert "rows" not in shown
         assert "course" not in shown
         for name, said in {

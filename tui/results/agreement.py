@@ -42,9 +42,10 @@ _NONE: Final = (
     "passes of a judge in config.yaml."
 )
 _MEANS: Final = (
-    "agree: of all pairs of answers; unan.: of all things, those with one answer. AC1 (Gwet) and "
-    "α (Krippendorff) are agreement beyond chance: 1 is all, 0 what chance gives; κ is Fleiss'. "
-    "Where nearly all answers are alike, α and κ say little, and AC1 more. " + NO_COEFFICIENT
+    "agree: of all pairs of answers; unan.: the share of things with one answer only. AC1 (Gwet) "
+    "and α (Krippendorff) are agreement beyond chance: 1 is all, 0 what chance gives; κ is "
+    "Fleiss'. Where nearly all answers are alike, α and κ say little, and AC1 more. "
+    + NO_COEFFICIENT
 )
 
 

@@ -301,7 +301,7 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     results = [target for target in analysis.targets if target.exposure.conversations]
     if not results:
         return
-    yield title("exposure", width, "what of their plan the conversations came to")
+    yield title("exposure", width, "how much of their plan was played")
     name = _name_width(analysis)
     cells = [
         (_label(analysis, result, name), exposure_words(result.exposure)) for result in results

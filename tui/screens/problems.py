@@ -284,7 +284,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             return _unit_blocks(unit, self._attempts)
         if not self._loaded:
             return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
-        words = "Nothing has failed. Failures stand here, with cause and remedy."
+        words = "Nothing has failed. Failures appear here, with cause and remedy."
         return [Passage("none", "✓", words, Ink.GOOD)]
 
     def _chosen(self) -> Sequence[StateRow]:

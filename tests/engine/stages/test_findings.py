@@ -122,7 +122,7 @@ def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
     pictures = {name: mixed(share) for name, share in shares.items()} | {"wide": mixed(0.55, 3)}
     *_, ranks = said(Certainty.SIGNIFICANT, pictures)
     assert ranks == (
-        "positive: ranks among 4 targets: best 1–2, mid 2–3, low 3–4; 1 other cannot be told"
+        "positive: ranks among 4 targets: best 1–2, mid 2–3, low 3–4; 1 other without a rank"
     )
 
 

@@ -99,7 +99,7 @@ def test_the_effective_number_of_a_metric_is_what_the_sentence_says() -> None:
     always = metric_rate([Cluster.passing(4, 4)] * 6, rho)
     assert always is not None
     assert always.effective == pytest.approx(rows / deff)
-    for said in ("f + max(f, 4) degrees", "the latter 4 for each metric", "plus ¼((p − ½) / B)²"):
+    for said in ("f + max(f, 4) degrees", "the weight 4 for each metric", "¼((p − ½) / B)²"):
         assert said in RATES
 
 
