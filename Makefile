@@ -72,5 +72,5 @@ pictures: $(STAMP) ## draw the pictures in docs/ from the real app, and record i
 	@$(BIN)/python -m docs.pictures
 	@$(BIN)/python -m docs.recording
 
-clean: ## remove what make made
+clean: ## remove .venv and what builds and checks left; demo/ stays
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

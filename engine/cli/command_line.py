@@ -111,6 +111,10 @@ def nearest_word(word: str, known: Iterable[str]) -> str | None:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
     parser = build_parser()
+    if [*argv[:1]] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    elif [*argv] == ["version"]:
+        argv = ["--version"]
     commands = commands_of(parser)
     command = _first_word(argv, parser)
     if command is not None:

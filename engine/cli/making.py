@@ -63,11 +63,15 @@ def _edits(arguments: argparse.Namespace) -> EditPolicy:
 
 def _differences(session: Session, names: Sequence[str]) -> int:
     """Print the differences. This changes nothing, so an engine may be at work."""
+    edited = False
     with planning(session) as planner:
         for name in names:
             definition = load_definition(session.workspace.definition_path(name))
             for line in differences(planner.context(definition)):
+                edited = True
                 out(line)
+    if not edited:
+        tell("no file was edited by hand")
     return 0
 
 

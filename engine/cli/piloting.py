@@ -48,7 +48,7 @@ PILOT_BUDGET: Final = 1.0
 def run_pilot(arguments: argparse.Namespace) -> int:
     session = open_with_workers(arguments)
     if arguments.scenarios < 1:
-        raise InputError(Problem("--scenarios must be at least 1", key="--scenarios"))
+        raise InputError(Problem("--scenarios must be at least 1"))
     order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)
     session.require_free()
     priced = priced_pilot(session, order, arguments.budget)

@@ -39,6 +39,7 @@ def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) ->
 
 def test_every_command_is_in_the_table_and_in_the_help() -> None:
     assert command("--version", code=0).out.startswith("crosswind ")
+    assert command("version", code=0) == command("--version", code=0)
     text = build_parser().format_help()
     for name, (module, function) in COMMANDS.items():
         assert f"  {name}" in text
@@ -50,7 +51,11 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as left:
         parse([command, "--help"])
     assert left.value.code == 0
-    assert len(capsys.readouterr().out.splitlines()) > 5
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) > 5
+    with pytest.raises(SystemExit):
+        parse(["help", command])
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize("words", [[], *([command] for command in sorted(COMMANDS))])

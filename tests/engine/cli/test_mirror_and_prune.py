@@ -59,6 +59,7 @@ def test_an_edited_file_is_shown_kept_or_written_anew(root: Path) -> None:
     assert mirror() == ([], "")
     assert scores.read_text() == edited
     assert mirror("--overwrite") == ([name], "")
+    assert mirror("--diff") == ([], "no file was edited by hand\n")
     assert scores.read_text() == ours
 
 
