@@ -279,6 +279,8 @@ NAMES = {
     "exit": "quit",
     "resu": "results",
     "evalu": "judge again",
+    "rejudge": "judge again",
+    "failures": "failures",
     "resume": "pause",
     "status": "benchmarks",
     "save": "export",
@@ -522,3 +524,26 @@ def test_the_footer_stands_on_the_last_row_of_a_tiny_terminal(theatre: Theatre, 
         assert pilot.app.screen.query_one(KeyLine).region.bottom == 5
 
     theatre.perform(script, (20, 5))
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("lint", "`crosswind lint` does this on the command line."),
+        ("validate", "`crosswind validate` does this on the command line."),
+        ("settings", "Settings are in config.yaml; `crosswind doctor` checks it."),
+        ("verdcits", "Nothing is called so. Nearest: verdicts"),
+        ("qqqq", "Nothing is called so."),
+    ],
+)
+def test_where_no_command_matches_the_palette_says_what_would_do(
+    theatre: Theatre, typed: str, words: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("colon", *typed)
+        await theatre.answered(pilot)
+        assert words in on_screen(pilot)
+
+    theatre.perform(script, (80, 24))

@@ -22,7 +22,7 @@ from engine.watch import BenchmarkInfo
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
 from tui.screens.dialogs import WIDTH, DialogFooter, ResultT, TypingScreen
-from tui.services.palette import matching, of_ids
+from tui.services.palette import matching, nothing_found, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.filters import (
     AT_MOST,
@@ -329,7 +329,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     def on_cursor_view_moved(self) -> None:
         """Say what the chosen command does, where its line has no room for that."""
         if not self._found:
-            self._say("No command, benchmark, target, metric or id is called so.")
+            self._say(nothing_found(self._commands, self.line.value))
             return
         chosen = self._found[self._list.cursor]
         line = "".join(piece.text for piece in self._lines[self._list.cursor])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
@@ -55,12 +56,12 @@ _OTHER_NAMES: Final = {
     "export": ("save", "write"),
     "go to id": ("open", "show"),
     "help": ("keys",),
-    "judge again": ("evaluate",),
+    "judge again": ("evaluate", "rejudge"),
     "live": ("watch",),
     "messages": ("log", "notices"),
     "new": ("create",),
     "pause": ("resume",),
-    "play again": ("simulate",),
+    "play again": ("simulate", "rerun"),
     "problems": ("errors", "failed", "retry"),
     "quit": ("exit", "leave"),
     "run": ("start",),
@@ -179,6 +180,9 @@ def _person(app: App[Any], shell: Shell) -> PaletteCommand:
 def _named_commands(shell: Shell) -> Iterator[PaletteCommand]:
     """Commands for screens without a key everywhere, benchmarks, targets, and filter lines."""
     navigator = shell.navigator
+    failures = partial(navigator.open_verdicts, "outcome:fail")
+    meaning = "read every conversation that failed"
+    yield PaletteCommand(PaletteGroup.GO, "failures", meaning, "", failures)
     wall = "watch as many conversations at once as there is room for"
     yield PaletteCommand(PaletteGroup.GO, "wall", wall, "", navigator.open_wall)
     benchmarks = shell.watch.benchmarks
@@ -243,6 +247,25 @@ def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand
     }
     ranked = [(rank, at) for at, rank in ranks.items() if rank is not None]
     return [known[at] for _, at in sorted(ranked)]
+
+
+_OUTSIDE: Final = frozenset(
+    "calibrate cluster doctor import init lint prune repair site validate".split()
+)
+"""Commands of the command line for what the app does not do."""
+
+
+def nothing_found(known: Sequence[PaletteCommand], typed: str) -> str:
+    """What to say where nothing matches: the command that does it outside, or the nearest name."""
+    word = typed.strip().casefold()
+    if word in {"config", "settings"}:
+        return "Settings are in config.yaml; `crosswind doctor` checks it."
+    if word in _OUTSIDE:
+        return f"`crosswind {word}` does this on the command line."
+    names = {command.name.casefold(): command.name for command in known}
+    nearest = get_close_matches(word, names, 1)
+    more = f" Nearest: {one_line(names[nearest[0]])}" if nearest else ""
+    return f"Nothing is called so.{more}"
 
 
 def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:
