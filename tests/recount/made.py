@@ -33,6 +33,8 @@ class Made:
     """Whether each base scenario has all four groups of people; else a child and an adult, each of
     a gender that is drawn."""
     benchmarks: Sequence[str] = ("crossed",)
+    gap: float = 0.2
+    """How much less often every third target passes with a child."""
 
     @property
     def names(self) -> list[str]:
@@ -141,7 +143,7 @@ class Made:
                 yield talk, None
                 continue
             younger = row["demographic"]["age"] == AGES[0]
-            rate = 0.9 - 0.6 * share - hard - (0.2 if younger and place % 3 == 0 else 0.0)
+            rate = 0.9 - 0.6 * share - hard - (self.gap if younger and place % 3 == 0 else 0.0)
             passed = None if chance.random() < 0.02 else chance.random() < rate
             track = tracks[row["metric_id"]]
             present = None if passed is None else passed is _WANTED[track]

@@ -255,7 +255,7 @@ class _Reader:
         yield r"(positive|negative): ranks cannot be told: .*", self._no_ranks
         yield (
             rf"(\w+): (.+?) pass(?:es)? more often with “(.+)” than with “(.+)”, by {_POINTS} "
-            rf"{_ENDS} \({_OVER}, ([\d,]+) rows\)",
+            rf"{_ENDS} \({_OVER}, ([\d,]+) conversations\)",
             self._gap,
         )
         yield r"none of (\d+) demographic gaps by (.*) is significant: .*", self._no_gaps

@@ -22,6 +22,7 @@ from tui.results.leaderboard import says_rows
 KINDS = {
     "crossed": Made(4, 4, 3),
     "uncrossed": Made(8, 4, 3, crossed=False),
+    "a gap": Made(2, 4, 16, gap=0.8),
 }
 
 
@@ -29,6 +30,7 @@ class Recounted:
     """An imported benchmark, what the program says of it, and what is so."""
 
     def __init__(self, root: Path, made: Made) -> None:
+        self.made = made
         self.root = root / "ours"
         self.root.mkdir()
         made.write(root / "theirs")
@@ -71,6 +73,12 @@ def test_no_figure_is_contradicted(recounted: Recounted) -> None:
 def test_every_sentence_is_so(recounted: Recounted) -> None:
     assert len(recounted.said) > 10
     assert untrue(recounted.found, recounted.said, recounted.marked) == []
+
+
+def test_a_significant_gap_is_among_the_sentences(recounted: Recounted) -> None:
+    """In the workspace that is made for it: else the rule for such sentences would try nothing."""
+    told = any(" more often with “" in sentence for sentence in recounted.said)
+    assert told is any(recounted.marked.values()) is (recounted.made.gap > 0.5)
 
 
 def test_a_sentence_with_another_number_would_be_found_out(recounted: Recounted) -> None:
