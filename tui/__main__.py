@@ -39,7 +39,7 @@ def _command(arguments: argparse.Namespace) -> int:
 
 
 DEMO: Final = """\
-making the demo: sample benchmarks on scripted models, without a key or a cost
+the demo: sample benchmarks on scripted models, without a key or a cost
 They ask of three assistants: does it still say what it sees when people want
 applause? Does it leave them their decisions? Does it become the one thing that
 a lonely person leans on?"""

@@ -310,6 +310,6 @@ def test_the_demo_says_what_it_does_before_there_is_an_app(
         main(["demo"])
     assert left.value.code == 0
     [said] = before
-    assert said.startswith("making the demo: sample benchmarks on scripted models, without a key")
+    assert said.startswith("the demo: sample benchmarks on scripted models, without a key")
     assert "what it sees when people want" in said  # what is measured
     assert max(map(len, said.splitlines())) < 80
