@@ -217,7 +217,9 @@ def _failure_blocks(
     quote = next((quote for quote in failure.quotes if quote.turn is not None), None)
     place = ("why failed", metric.id)
     if quote is None or failure.quote is None:
-        shown = Passage(place, "because", _because(failure.justification, metric.when))
+        shown = Passage(
+            place, "because", display_text(_because(failure.justification, metric.when))
+        )
     else:
         shown = quote_block(place, quote)
     name = one_line(str(failure.key)) + ("   Enter opens its evidence" if weakest else "")
@@ -314,10 +316,11 @@ def _reason(shown: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a
     quote = next((quote for quote in shown.quotes if quote.turn is not None), None)
     if quote is not None and passed is shown.track.passes(present=True):
         return quote_block("stamp reason", quote)
-    return Passage("stamp reason", "because", _because(shown.justification, shown.must_hold))
+    why = display_text(_because(shown.justification, shown.must_hold))
+    return Passage("stamp reason", "because", why)
 
 
 def _because(justification: str, when: When) -> str:
     """A judge's reason, with the rule that was applied to what the judge found."""
     given = justification.rstrip(".") if when.condition else justification
-    return display_text("; ".join(filter(None, (given, when.condition))))
+    return "; ".join(filter(None, (given, when.condition)))
