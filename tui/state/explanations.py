@@ -316,8 +316,8 @@ def _reason(shown: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a
     quote = next((quote for quote in shown.quotes if quote.turn is not None), None)
     if quote is not None and passed is shown.track.passes(present=True):
         return quote_block("stamp reason", quote)
-    why = display_text(_because(shown.justification, shown.must_hold))
-    return Passage("stamp reason", "because", why)
+    why = _because(shown.justification, shown.must_hold)
+    return Passage("stamp reason", "because", display_text(why))
 
 
 def _because(justification: str, when: When) -> str:
