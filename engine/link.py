@@ -19,7 +19,7 @@ from engine.benchmark import ConversationKey, Stage
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText, Speech
-from engine.pipeline.label_requests import LabelRequest
+from engine.pipeline.labelling.requests import LabelRequest
 from engine.pipeline.order import Order, PriceRange
 from engine.review import ReviewRequest
 

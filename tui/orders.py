@@ -21,7 +21,7 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
-from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
+from engine.pipeline.labelling.requests import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.provenance import stale_takes

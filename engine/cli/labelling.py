@@ -21,8 +21,14 @@ from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import replace_file
-from engine.pipeline.calibrations import LabelledJudges
-from engine.pipeline.label_requests import (
+from engine.pipeline.labelling.calibrations import LabelledJudges
+from engine.pipeline.labelling.labels import (
+    Dispute,
+    LabellingProgress,
+    blind_item,
+    label_verdict,
+)
+from engine.pipeline.labelling.requests import (
     SAMPLE_SEED,
     SAMPLE_SIZE,
     GivenLabel,
@@ -30,13 +36,7 @@ from engine.pipeline.label_requests import (
     LabelRequest,
     NumberedLabel,
 )
-from engine.pipeline.label_storing import not_disputed
-from engine.pipeline.labels import (
-    Dispute,
-    LabellingProgress,
-    blind_item,
-    label_verdict,
-)
+from engine.pipeline.labelling.storing import not_disputed
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
 from engine.store.reader import Reader
 from engine.store.tables import Verdict

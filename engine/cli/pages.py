@@ -21,7 +21,7 @@ from engine.config.values import texts_with_variables
 from engine.doctor.models import ModelInUse, models_in_use
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
-from engine.pipeline.calibrations import LabelledJudges
+from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.report.html.page import calibration_page, html_report
 from engine.report.html.view import GENERATOR, Evidence
 from engine.report.site.transcripts import as_json

@@ -14,14 +14,7 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
-from engine.pipeline.label_requests import (
-    LONGEST_PERSON,
-    Decision,
-    LabelRequest,
-    NumberedLabel,
-    SampleDraw,
-)
-from engine.pipeline.labels import (
+from engine.pipeline.labelling.labels import (
     MOST_LABELS,
     BlindItem,
     Dispute,
@@ -31,6 +24,13 @@ from engine.pipeline.labels import (
     disputes,
     judged_conversations,
     labelling,
+)
+from engine.pipeline.labelling.requests import (
+    LONGEST_PERSON,
+    Decision,
+    LabelRequest,
+    NumberedLabel,
+    SampleDraw,
 )
 
 PERSON: Final = "CROSSWIND_PERSON"

@@ -18,7 +18,8 @@ from engine.config.templates import is_template
 from engine.config.yaml_text import read_yaml
 from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.pipeline.estimate import FEWEST, LONGEST_WORDS, NOTHING, CostEstimate
+from engine.pipeline.costs.estimate import FEWEST, LONGEST_WORDS, NOTHING, CostEstimate
+from engine.pipeline.costs.ranges import Calls, Range
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
     PricedPlan,
@@ -29,7 +30,6 @@ from engine.pipeline.plan import (
 )
 from engine.pipeline.planner import calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
-from engine.pipeline.ranges import Calls, Range
 
 
 @dataclass(frozen=True, slots=True)

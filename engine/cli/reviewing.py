@@ -30,8 +30,8 @@ from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.planner import Planner, RemainingWork
 from engine.pipeline.play import ConversationPlanner, asked_conversations
-from engine.pipeline.review_acts import LONGEST_REASON
-from engine.pipeline.reviews import ReviewEntry, ReviewPage
+from engine.pipeline.review.acts import LONGEST_REASON
+from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState

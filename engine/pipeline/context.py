@@ -15,8 +15,8 @@ from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError, DamagedError, ModelError, StopRequested
 from engine.facts import LiveText, NoteKind, Speech
 from engine.kill_points import KillPoint, reached
-from engine.pipeline.budget import Budget
 from engine.pipeline.control import Claims, Control
+from engine.pipeline.costs.budget import Budget
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, OtherModel, RecordedModel
 from engine.store.database import Store

@@ -32,7 +32,7 @@ from engine.pipeline.order import (
     changed_inputs,
     what_changed,
 )
-from engine.pipeline.reviews import held_metrics, metric_review_digest, standing_acts
+from engine.pipeline.review.reviews import held_metrics, metric_review_digest, standing_acts
 from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics

@@ -15,7 +15,7 @@ from engine.config.secrets import Environment
 from engine.config.values import filled_in
 from engine.errors import ModelError
 from engine.identity import digest
-from engine.pipeline.budget import Budget
+from engine.pipeline.costs.budget import Budget
 from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts

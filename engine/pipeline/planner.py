@@ -16,7 +16,9 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.estimate import CostEstimate, Estimator, MeasuredUsage, measured
+from engine.pipeline.costs.estimate import CostEstimate, Estimator, MeasuredUsage, measured
+from engine.pipeline.costs.ranges import Calls, Range, fewest_turns
+from engine.pipeline.costs.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
 from engine.pipeline.files import check_scenarios
 from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.models import (
@@ -28,10 +30,8 @@ from engine.pipeline.models import (
 from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios, wanted_conversations
-from engine.pipeline.ranges import Calls, Range, fewest_turns
-from engine.pipeline.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
-from engine.pipeline.reviews import Reviews, is_required
-from engine.pipeline.rewriting import rewritable
+from engine.pipeline.review.reviews import Reviews, is_required
+from engine.pipeline.review.rewriting import rewritable
 from engine.providers.accounts import Accounts
 from engine.review import ReviewMode
 from engine.store.reader import Reader

@@ -28,7 +28,7 @@ from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, what_changed
-from engine.pipeline.reviews import Reviews, is_required
+from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened

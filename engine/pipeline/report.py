@@ -18,8 +18,8 @@ from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting_votes, what_counts
-from engine.pipeline.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.judge import pressed_from
+from engine.pipeline.labelling.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import counted_of
 from engine.pipeline.stored_conversations import StoredConversations

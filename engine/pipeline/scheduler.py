@@ -17,6 +17,7 @@ from engine.errors import StopRequested
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.control import run_together, side_by_side
+from engine.pipeline.costs.remaining_calls import JUDGING, SPEAKING
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
     do_metrics,
@@ -34,8 +35,7 @@ from engine.pipeline.play import (
     asked_conversations,
     play,
 )
-from engine.pipeline.remaining_calls import JUDGING, SPEAKING
-from engine.pipeline.rewriting import write_again
+from engine.pipeline.review.rewriting import write_again
 from engine.pipeline.stored_conversations import StoredConversations, outdated_states
 
 T = TypeVar("T")

@@ -23,6 +23,7 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.jury import Jury, what_counts
 from engine.pipeline.check import usual_checks
+from engine.pipeline.costs.ranges import NONE, Calls, Range
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
@@ -36,7 +37,6 @@ from engine.pipeline.plan import (
 )
 from engine.pipeline.planner import Planner, total_words
 from engine.pipeline.play import WantedConversation, wanted_conversations
-from engine.pipeline.ranges import NONE, Calls, Range
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader

@@ -34,7 +34,7 @@ from engine.link import (
     key_of,
     retry_order,
 )
-from engine.pipeline.label_storing import mirror_labels, store_labels
+from engine.pipeline.labelling.storing import mirror_labels, store_labels
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
 from engine.pipeline.run import Pipeline, RunResult, review_benchmark

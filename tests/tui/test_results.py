@@ -27,7 +27,7 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.jury import People
 from engine.link import EngineState
-from engine.pipeline.calibrations import CalibrationReport
+from engine.pipeline.labelling.calibrations import CalibrationReport
 from engine.pipeline.report import Report, ValidatedBenchmark, build_overall_report, build_report
 from engine.report.scale import RATES, scale_of
 from engine.watch import BenchmarkInfo

@@ -18,7 +18,7 @@ from engine.cli.command_line import parse
 from engine.cli.reviewing import PersonReview
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
-from engine.pipeline.reviews import Reviews
+from engine.pipeline.review.reviews import Reviews
 from engine.watch import Watch
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace

@@ -28,7 +28,7 @@ from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
 if TYPE_CHECKING:
-    from engine.pipeline.calibrations import CalibrationReport
+    from engine.pipeline.labelling.calibrations import CalibrationReport
 
 
 _FIGURE: Final = 7

@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 
 from engine.display import one_line, plural
 from engine.errors import CrosswindError, InputError
-from engine.pipeline.labels import LONGEST_NOTE, Dispute
+from engine.pipeline.labelling.labels import LONGEST_NOTE, Dispute
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import LineQuestion, LineScreen

@@ -13,8 +13,8 @@ from textual.binding import BindingType
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError
 from engine.link import Board
-from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
-from engine.pipeline.labels import LONGEST_NOTE, BlindItem
+from engine.pipeline.labelling.labels import LONGEST_NOTE, BlindItem
+from engine.pipeline.labelling.requests import LabelAnswer, NumberedLabel
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import LineQuestion, LineScreen

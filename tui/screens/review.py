@@ -39,7 +39,7 @@ from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
-    from engine.pipeline.reviews import ReviewEntry, ReviewPage
+    from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 
 READ_AGAIN_SECONDS: Final = 2.0
 """The least number of seconds between two checks for reviews by others."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.errors import CrosswindError, InputError
-from engine.pipeline.label_requests import NumberedLabel
+from engine.pipeline.labelling.requests import NumberedLabel
 
 if TYPE_CHECKING:
     from tui.state.labelling import SampleSource

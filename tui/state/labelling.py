@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line
-from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
-from engine.pipeline.labels import BlindItem, Dispute, LabellingProgress
+from engine.pipeline.labelling.labels import BlindItem, Dispute, LabellingProgress
+from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.store.tables import Verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink

@@ -17,7 +17,7 @@ from tui.text.ink import Ink, Styled
 
 if TYPE_CHECKING:
     from engine.pipeline.order import Order
-    from engine.pipeline.reviews import ReviewEntry, ReviewPage
+    from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 
 
 MOST_WORDS: Final = 3_000

@@ -13,7 +13,7 @@ from engine.cli.command_line import build_parser, commands_of, parse
 from engine.cli.examples import EXAMPLES
 from engine.cli.main import COMMANDS, INTERRUPTED, guarded
 from engine.errors import InputError
-from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
+from engine.pipeline.labelling.requests import SAMPLE_SEED, SAMPLE_SIZE
 from tests.engine.commands import command, crosswind
 
 

@@ -13,11 +13,11 @@ from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import ModelId, ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StopRequested
-from engine.pipeline.budget import Budget, BudgetLimit, CallCost
+from engine.pipeline.costs.budget import Budget, BudgetLimit, CallCost
+from engine.pipeline.costs.remaining_calls import ExpectedCalls, ExpectedWork, RemainingCalls
+from engine.pipeline.costs.remaining_calls import _Left as CallsLeft
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.remaining_calls import ExpectedCalls, ExpectedWork, RemainingCalls
-from engine.pipeline.remaining_calls import _Left as CallsLeft
 from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
 from engine.providers.accounts import StoppableWaits
 from engine.providers.model import Model

@@ -11,7 +11,7 @@ import pytest
 
 from engine.benchmark import Stage, State
 from engine.errors import InputError
-from engine.pipeline.ranges import Range
+from engine.pipeline.costs.ranges import Range
 from engine.providers.scripted.models import offline_model
 from engine.stages.gen_scenarios import AT_ONCE
 from engine.store.mirror_content import BenchmarkHistory

@@ -18,9 +18,9 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.config.write_back import metric_text, scenario_text
 from engine.errors import InputError
-from engine.pipeline import review_acts
 from engine.pipeline.files import write_files
-from engine.pipeline.reviews import ReviewEntry, Reviews
+from engine.pipeline.review import acts
+from engine.pipeline.review.reviews import ReviewEntry, Reviews
 from engine.pipeline.run import Pipeline, review_benchmark
 from engine.review import ReviewRequest, ReviewState
 from engine.store.database import open_store
@@ -271,7 +271,7 @@ def cut_off(
 
     before = place.benchmark.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(review_acts, "write_metrics", killed)
+        patch.setattr(acts, "write_metrics", killed)
         with pytest.raises(KeyboardInterrupt):
             act(place, action, *ids, **more)
     assert place.benchmark.read_bytes() == before
@@ -326,7 +326,7 @@ def test_an_act_that_reached_the_file_before_a_kill_is_not_brought_there_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(review_acts, "_note_arrival", killed)
+        patch.setattr(acts, "_note_arrival", killed)
         with pytest.raises(KeyboardInterrupt):
             act(place, "reject", "m02", reason="unclear")
     assert "m02" not in metric_ids(place)

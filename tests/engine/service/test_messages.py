@@ -23,7 +23,7 @@ from engine.link import (
     Wait,
     WorkRow,
 )
-from engine.pipeline.label_requests import (
+from engine.pipeline.labelling.requests import (
     Decision,
     GivenLabel,
     LabelAnswer,

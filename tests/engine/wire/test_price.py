@@ -17,11 +17,11 @@ from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
 from engine.config.schema import Config, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.estimate import CostEstimate, measured
+from engine.pipeline.costs.estimate import CostEstimate, measured
+from engine.pipeline.costs.ranges import Range
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import PricedPlan, plan_run, price_plan
 from engine.pipeline.planner import Planner
-from engine.pipeline.ranges import Range
 from engine.pipeline.run import RunResult
 from engine.store.open_reader import empty_reader, open_reader
 from tests.engine.commands import crosswind

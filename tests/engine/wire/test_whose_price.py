@@ -16,7 +16,7 @@ from engine.config.schema import Config, load_config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError
-from engine.pipeline.estimate import CostEstimate
+from engine.pipeline.costs.estimate import CostEstimate
 from engine.pipeline.models import ModelOpener, Models
 from engine.pipeline.order import Order
 from engine.pipeline.plan import plan_run, price_plan

@@ -20,7 +20,7 @@ from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
 from engine.pipeline.judge import pressed_from
-from engine.pipeline.label_requests import GivenLabel, LabelAnswer
+from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.evaluate import behaviour_holds, depends

@@ -12,14 +12,7 @@ from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.jury import WITHDRAWN
 from engine.pipeline.files import write_files
-from engine.pipeline.label_requests import (
-    Decision,
-    GivenLabel,
-    LabelAnswer,
-    LabelRequest,
-    SampleDraw,
-)
-from engine.pipeline.labels import (
+from engine.pipeline.labelling.labels import (
     JudgedConversation,
     LabellingProgress,
     adjudication,
@@ -29,6 +22,13 @@ from engine.pipeline.labels import (
     label_verdict,
     labels_of,
     withdrawal_of,
+)
+from engine.pipeline.labelling.requests import (
+    Decision,
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    SampleDraw,
 )
 from engine.pipeline.run import Pipeline
 from engine.store.open_reader import open_reader

@@ -21,7 +21,12 @@ from engine.config.schema import Config
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.jury import HUMAN, Jury, People, newest_votes, what_counts
-from engine.pipeline.labels import JudgedConversation, Labels, judged_conversations, labels_of
+from engine.pipeline.labelling.labels import (
+    JudgedConversation,
+    Labels,
+    judged_conversations,
+    labels_of,
+)
 from engine.scripted import is_script
 from engine.statistics.clusters import SharedTranscripts
 from engine.store.reader import Reader

@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.generate import base_inputs, metric_inputs, variant_inputs
 from engine.pipeline.order import Rewriting
-from engine.pipeline.review_acts import (
+from engine.pipeline.review.acts import (
     ContentChange,
     ReviewChange,
     bring_to_file,
@@ -21,7 +21,7 @@ from engine.pipeline.review_acts import (
     changed_scenario,
     put_in_place,
 )
-from engine.pipeline.reviews import ReviewEntry, Reviews
+from engine.pipeline.review.reviews import ReviewEntry, Reviews
 from engine.review import ReviewState
 from engine.stages.gen_metrics import gen_metric_again
 from engine.stages.gen_scenarios import ScenarioNote, gen_base_scenarios, gen_variant

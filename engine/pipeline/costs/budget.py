@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import Role
 from engine.config.schema import ModelId
 from engine.errors import StopRequested
-from engine.pipeline.remaining_calls import CallKind, RemainingCalls
+from engine.pipeline.costs.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
 from engine.providers.waits import HeldCalls
 

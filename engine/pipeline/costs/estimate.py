@@ -16,8 +16,8 @@ from engine.benchmark import Role, Stage
 from engine.config.schema import Config, ModelId, ModelSpec
 from engine.config.secrets import VARIABLE
 from engine.errors import InputError, Problem
+from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.models import price_of
-from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.store.reader import Reader

@@ -17,7 +17,7 @@ from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.files import take_in_edits
-from engine.pipeline.reviews import (
+from engine.pipeline.review.reviews import (
     ARRIVED,
     ON_THE_WAY,
     ReviewEntry,

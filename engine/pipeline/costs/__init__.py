@@ -1,0 +1,1 @@
+"""Estimates what a run costs, and keeps it within its budgets."""

@@ -1,0 +1,1 @@
+"""People's labels: samples, storage, and calibration of the judges."""

@@ -1,0 +1,1 @@
+"""Carries out a person's review of scenarios, rewriting included."""
