@@ -147,6 +147,7 @@ def as_json(reader: Reader, subject: Subject) -> str:
 def as_table(watch: Watch, listed: Sequence[int]) -> str:
     """These takes' conversations as `crosswind export --format csv` writes them. Raises
     `StoreError`."""
+    # imported with the first file, as in `_every_take`: no frame waits for it
     from engine.report.conversation import conversations, csv_lines
     from engine.store.browsing import Browser
 
