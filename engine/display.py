@@ -56,7 +56,12 @@ def clean(text: str) -> str:
         return text
     if _SUSPECT.search(text) is not None:
         text = text.translate(_TABLE)
-    return text if text.isascii() else _LONG_RUN.sub(_fewer_marks, text)
+    return text if text.isascii() else without_long_marks(text)
+
+
+def without_long_marks(printable: str) -> str:
+    """Clean text that `isprintable`, in which only long runs of combining marks can be left."""
+    return _LONG_RUN.sub(_fewer_marks, printable)
 
 
 def _fewer_marks(run: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engine.analysis.comparability import undelivered_landmarks
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
-from engine.display import clean, one_line
+from engine.display import clean, one_line, without_long_marks
 from engine.jury import Jury, what_counts, why_unscored
 from engine.quotes import why_not_found
 from engine.scripted import scripted_note
@@ -344,7 +344,7 @@ def _shown_lines(text: str) -> list[str | None]:
     if not all(map(str.isprintable, lines)):
         return [escaped(line) if line.strip() else None for line in lines]
     if not text.isascii():  # printable text is escaped all at once
-        lines = [line if line.isascii() else clean(line) for line in lines]
+        lines = [line if line.isascii() else without_long_marks(line) for line in lines]
     return [
         line if line[:1].isalpha() else _escape_line_start(line) if line.strip() else None
         for line in _escape_markdown("\n".join(lines)).split("\n")
