@@ -472,6 +472,18 @@ def test_each_transcript_is_there_in_a_moment(large: tuple[Site, float], tab: Ta
     assert sorted(taken)[len(taken) // 2] < TRANSCRIPT
 
 
+def test_a_link_shows_the_page_of_the_list_with_its_conversation(
+    large: tuple[Site, float], tab: Tab
+) -> None:
+    site, _ = large
+    name = site.ids()[-1]
+    page = tab.read(site, f"#{name}")
+    sync_api.expect(page.locator("#rows [aria-current]")).to_contain_text(name)
+    page.locator("#less").click()
+    sync_api.expect(page.locator("#rows [aria-current]")).to_have_count(0)
+    sync_api.expect(page.locator("#talk h2")).to_have_text(name)
+
+
 def test_fourteen_targets_are_seen_at_once_on_a_screen_and_on_paper(
     large: tuple[Site, float], tab: Tab
 ) -> None:

@@ -452,7 +452,10 @@ class Reader {
   draw() {
     const wanted = asked();
     const last = Math.max(0, Math.ceil(this.found.length / PAGE) - 1);
-    const page = Math.min(last, Math.max(0, Number(wanted.get("page")) || 0));
+    // without a page in the link, the one with the conversation that is read
+    const read = this.found.findIndex((one) => one.row.id === wanted.get("c"));
+    const chosen = wanted.has("page") ? Number(wanted.get("page")) || 0 : Math.floor(read / PAGE);
+    const page = Math.min(last, Math.max(0, chosen));
     const from = page * PAGE;
     this.list.replaceChildren(...this.found.slice(from, from + PAGE).map((one) => this.item(one, wanted)));
     find("#less").hidden = page === 0;
