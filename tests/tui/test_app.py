@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State
+from engine.cli.main import COMMANDS
 from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order
@@ -24,7 +25,7 @@ from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.services.engine_control import Backend
-from tui.services.palette import commands, matching
+from tui.services.palette import _OUTSIDE, commands, matching
 from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
@@ -524,6 +525,10 @@ def test_the_footer_stands_on_the_last_row_of_a_tiny_terminal(theatre: Theatre, 
         assert pilot.app.screen.query_one(KeyLine).region.bottom == 5
 
     theatre.perform(script, (20, 5))
+
+
+def test_what_the_palette_says_the_command_line_does_it_does() -> None:
+    assert COMMANDS.keys() >= _OUTSIDE
 
 
 @pytest.mark.parametrize(
