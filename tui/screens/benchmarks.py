@@ -514,7 +514,9 @@ def _stage(view: StageView, phase: RunPhase, nothing: str) -> Line:
         return [*line, Piece(f"  {nothing}", Ink.FAINT)]
     noun = f" {view.noun}" if view.noun else ""
     line.append(Piece(f"  {view.done:,} of {view.total:,}{noun}"))
-    begun = view.running + view.waiting * (view.name == STAGE_NAMES[Stage.SIMULATE])
+    # what waits in simulate has begun: it is between two messages
+    between = view.waiting if view.name == STAGE_NAMES[Stage.SIMULATE] else 0
+    begun = view.running + between
     if phase.over or phase is RunPhase.PAUSED:
         word = "cut off" if phase.over else "held"
         line += [Piece(f"  {begun} {word}", Ink.WARN)] if begun else []
