@@ -69,8 +69,8 @@ _LYING: Final = 7
 """From so many targets on, a table is printed on a lying sheet of paper (style.css)."""
 _FINDING_TITLES: Final = {
     Certainty.SIGNIFICANT: "Significant",
-    Certainty.OPEN: "May be chance",
-    Certainty.CAUTION: "Caveats",
+    Certainty.OPEN: "Open: chance may explain it",
+    Certainty.CAUTION: "To know before the figures are used",
 }
 
 
