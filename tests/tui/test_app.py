@@ -537,8 +537,8 @@ def test_what_the_palette_says_the_command_line_does_it_does() -> None:
         ("lint", "`crosswind lint` does this on the command line."),
         ("validate", "`crosswind validate` does this on the command line."),
         ("settings", "Settings are in config.yaml; `crosswind doctor` checks it."),
-        ("verdcits", "Nothing is called so. Nearest: verdicts"),
-        ("qqqq", "Nothing is called so."),
+        ("verdcits", "Nothing has that name. Nearest: verdicts"),
+        ("qqqq", "Nothing has that name."),
     ],
 )
 def test_where_no_command_matches_the_palette_says_what_would_do(

@@ -348,7 +348,7 @@ def test_an_id_that_is_not_there_is_said_and_changes_nothing(theatre: Theatre) -
         await pilot.press("i", *"nowhere", "enter")
         await theatre.answered(pilot)
         assert isinstance(pilot.app.screen, GoToScreen)
-        assert "No metric, scenario or conversation is called so." in on_screen(pilot)
+        assert "No metric, scenario or conversation has that name." in on_screen(pilot)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, LiveScreen)
 

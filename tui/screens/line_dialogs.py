@@ -225,7 +225,7 @@ def _matches_words(typed: str, count: int) -> str:
     if not typed.strip():
         return _EXAMPLES
     if not count:
-        return "No metric, scenario or conversation is called so."
+        return "No metric, scenario or conversation has that name."
     more = f"{count} or more, type on; " if count >= AT_MOST else ""
     return f"{more}Enter opens, Tab completes"
 

@@ -265,7 +265,7 @@ def nothing_found(known: Sequence[PaletteCommand], typed: str) -> str:
     names = {command.name.casefold(): command.name for command in known}
     nearest = get_close_matches(word, names, 1)
     more = f" Nearest: {one_line(names[nearest[0]])}" if nearest else ""
-    return f"Nothing is called so.{more}"
+    return f"Nothing has that name.{more}"
 
 
 def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:
