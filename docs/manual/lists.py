@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 import yaml
@@ -32,8 +32,8 @@ def rules() -> str:
 
 
 def queries() -> str:
-    """Those that `crosswind datasette-metadata` brings."""
-    told = yaml.safe_load(files("engine.store").joinpath("datasette.yaml").read_text("utf-8"))
+    """Those of the file for Datasette."""
+    told = yaml.safe_load((Path(__file__).parents[1] / "datasette.yaml").read_text("utf-8"))
     found = told["databases"]["crosswind"]["queries"].values()
     return "\n\n".join(f"**{one['title']}**\n\n```sql\n{one['sql']}\n```" for one in found)
 

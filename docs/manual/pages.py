@@ -17,7 +17,7 @@ from docs.manual.store import store_reference
 
 DOCS: Final = Path(__file__).parents[1]
 SETTINGS: Final = DOCS / "zensical.toml"
-_KINDS: Final = (".md", ".svg", ".css", ".js")
+_KINDS: Final = (".md", ".svg", ".css", ".js", ".yaml")
 _PLACE: Final = re.compile(r"<!-- built: (\w+) -->.*?<!-- /built -->", re.DOTALL)
 _PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(([\w-]+)\.svg\)")
 

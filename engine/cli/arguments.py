@@ -605,13 +605,6 @@ def _export(command: AddCommand) -> None:
     _flag(export, "--force", "replace what is there")
 
 
-def _datasette_metadata(command: AddCommand) -> None:
-    command(
-        "datasette-metadata",
-        "print titles, units and queries that explain the store in Datasette, as YAML",
-    )
-
-
 def _repair(command: AddCommand) -> None:
     repair = command(
         "repair",
@@ -629,7 +622,7 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "begin": (_demo, _init, _add_new),
     "prepare": (_lint, _review, _pilot),
     "run": (_add_run, _engine_at_work, _once_more, _validate),
-    "read results": (_results, _add_show, _search, _site, _export, _datasette_metadata),
+    "read results": (_results, _add_show, _search, _site, _export),
     "check the judge against people": (_label, _adjudicate, _calibrate),
     "look after a workspace": (_doctor, _mirror, _import, _prune, _repair),
     "the app, and many machines": (_keys, _themes, add_cluster),

@@ -72,10 +72,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind export --format csv --out verdicts.csv": "a line for each verdict",
         "crosswind export m01_s002 --format md --out read": "some conversations to read",
     },
-    "datasette-metadata": {
-        "crosswind datasette-metadata > metadata.yaml": "",
-        "datasette crosswind.db --metadata metadata.yaml": "",
-    },
     "label": {
         "crosswind label giving-in": "in the terminal",
         "crosswind label giving-in --export labels.csv": "or in a spreadsheet,",

@@ -1,19 +1,17 @@
-"""The commands that export the store for other programs: export, datasette-metadata."""
+"""`crosswind export`: conversations and verdicts for other programs."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
 from itertools import chain
 from typing import Final
 
 from engine.benchmark import ConversationKey, Metric
 from engine.branches import Branch
-from engine.cli.console import out, tell
+from engine.cli.console import tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
@@ -122,15 +120,6 @@ def _failed_conversations(reader: Reader, benchmark: str) -> set[ConversationKey
         for take in reader.takes(benchmark)
         if take.stop_reason is not None and not take.finished
     }
-
-
-def datasette_metadata(arguments: argparse.Namespace) -> int:
-    store = open_to_read(arguments).store_path
-    words = files("engine.store").joinpath("datasette.yaml").read_text("utf-8")
-    # Datasette calls a database by the name of its file
-    for line in words.replace("\n  crosswind:\n", f"\n  {json.dumps(store.stem)}:\n").splitlines():
-        out(line)
-    return 0
 
 
 def _selection(reader: Reader, names: Iterable[str], benchmark: str | None) -> Selection:

@@ -102,7 +102,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "mirror": ("making", "mirror"),
     "prune": ("pruning", "run_prune"),
     "import": ("importing", "import_files"),
-    "datasette-metadata": ("exporting", "datasette_metadata"),
     "export": ("exporting", "export"),
     "repair": ("repairing", "run_repair"),
     "watch": ("watching", "watch"),

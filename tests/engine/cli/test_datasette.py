@@ -18,12 +18,12 @@ import yaml
 
 from engine.benchmark import base_id
 from engine.store.browsing import Browser
-from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.waiting import PATIENCE_S, until
 
 VIEWS = ("conversations", "pass_rates", "transcripts", "verdicts_that_count")
 DOCS = Path(__file__).parents[3] / "docs"
+METADATA = DOCS / "datasette.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_the_views_say_what_the_program_says(place: Place) -> None:
 
 
 def test_every_table_column_and_query_that_is_described_is_there(place: Place) -> None:
-    [told] = described(place)["databases"].values()
+    [told] = described()["databases"].values()
     with closing(sqlite3.connect(place.root / "crosswind.db")) as store:
         named = {name for (name,) in store.execute("SELECT name FROM sqlite_schema")}
         for name, of in told["tables"].items():
@@ -97,15 +97,15 @@ def test_every_table_column_and_query_that_is_described_is_there(place: Place) -
             store.execute(query["sql"]).fetchall()
 
 
-def described(place: Place) -> Any:
-    return yaml.safe_load(crosswind(place.root, "datasette-metadata", code=0).out)
+def described() -> Any:
+    return yaml.safe_load(METADATA.read_text("utf-8"))
 
 
 @contextmanager
 def datasette(root: Path) -> Iterator[httpx.Client]:
     """The real one, on a socket of its own."""
     socket = root / "d.sock"
-    words = ["crosswind.db", "--metadata", "metadata.yaml", "--uds", str(socket)]
+    words = ["crosswind.db", "--metadata", str(METADATA), "--uds", str(socket)]
     server = subprocess.Popen(
         [sys.executable, "-m", "datasette", "serve", *words],
         cwd=root,
@@ -127,8 +127,7 @@ def datasette(root: Path) -> Iterator[httpx.Client]:
 
 @pytest.mark.process
 def test_datasette_shows_it_and_answers_every_query(place: Place) -> None:
-    told = described(place)
-    (place.root / "metadata.yaml").write_text(yaml.safe_dump(told), "utf-8")
+    told = described()
     with datasette(place.root) as client:
         front = client.get("/crosswind").text
         for view in VIEWS:
