@@ -21,8 +21,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> int:
-    if arguments.command in COMMANDS:
-        return _from(*COMMANDS[arguments.command])(arguments)
     if opens_app(arguments):
         if arguments.command == "demo":  # its workspace is made before there is a first frame
             tell(DEMO)
@@ -44,11 +42,6 @@ They ask of three assistants: does it still say what it sees when people want
 applause? Does it leave them their decisions? Does it become the one thing that
 a lonely person leans on?"""
 """Printed before the app opens."""
-COMMANDS: Final = {
-    "keys": ("tui.own_keys", "print_keys"),
-    "themes": ("tui.own_themes", "print_themes"),
-}
-"""Commands besides the engine's, which import no screen; these two are about screens."""
 PREPARED: Final = {
     "demo": ("tui.prepared", "run"),
     "run": ("tui.prepared", "run"),

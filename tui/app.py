@@ -50,12 +50,10 @@ from tui.text.ink import Ink, shorten
 from tui.text.wrap import wrap
 from tui.themes import (
     INKS,
-    NO_OWN_THEMES,
     PREFIX,
     SIXTEEN,
     THEMES,
     CachedStylesheet,
-    OwnThemes,
     theme_for,
 )
 from tui.widgets.key_line import KeyLine
@@ -161,7 +159,6 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         first: OpenedScreen | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         memory: PreferencesFile | None = None,
-        themes: OwnThemes = NO_OWN_THEMES,
         read_keys: Callable[[], Mapping[str, str]] | None = None,
         slow: bool = False,
         moment: Callable[[], Instant] = instant_now,
@@ -170,7 +167,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         beside the app; `started` is the process id of an engine started for this app. `first` is
         shown in place of a place, with nothing to go back to. `describe` returns what `watch` does
         not know yet; it is called once the first frame is shown, and raises `CrosswindError`.
-        `memory` stores the user's choices; `themes` are the user's own. `read_keys` returns all
+        `memory` stores the user's choices. `read_keys` returns all
         keys of each binding by id if the user has added some; it may be slow, and raises
         `InputError`. `slow` draws rarely, for slow lines."""
         super().__init__()
@@ -199,13 +196,12 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         self._ascii = wants_ascii(os.environ)
         self._terminal_status = TerminalStatus(self.to_terminal, os.environ)
         self._slow = slow
-        self._themes = themes
         self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)
         """Past notices, the newest first."""
         self._apply_theme(theme, choices)
 
     def _apply_theme(self, theme: str | None, choices: UserSettings) -> None:
-        for known in (*THEMES, *self._themes.themes):
+        for known in THEMES:
             self.register_theme(known)
         self.set_class(self._slow, THIN)
         # frames of an animation are too many for a slow line
@@ -273,7 +269,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         try:
             self.keymap = await asyncio.to_thread(read)
         except InputError as error:
-            self._tell_fault(error, "Built-in keys hold: see `crosswind keys`")
+            self._tell_fault(error, "Built-in keys hold")
             return
         self.set_keymap(dict(self.keymap))
         self.look()
@@ -284,7 +280,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         more = f", and {others} more" if others else ""
         first = error.problems[0]
         name = None if first.path is None else Path(first.path.name)
-        short = replace(first, path=name, column=None, hint=None)
+        short = replace(first, path=name, column=None)
         self.tell(f"{short}{more}. {then}", bad=True)
 
     def on_mount(self) -> None:
@@ -297,8 +293,6 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         # slow work starts after the first frame
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()
-        if self._themes.fault is not None:
-            self._tell_fault(self._themes.fault, "Built-in themes hold: see `crosswind themes`")
 
     def _show_first(self) -> None:
         self.tick()
@@ -507,18 +501,16 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         )
 
     def action_theme(self) -> None:
-        """Switch to the next of our themes and the user's."""
+        """Switch to the next of our themes."""
         # Textual's own themes lack our inks, so they are skipped
         names = [name for name in self.available_themes if name.startswith(PREFIX)]
         index = names.index(self.theme) if self.theme in names else -1
         self.use_theme(names[(index + 1) % len(names)])
 
     def use_theme(self, name: str) -> None:
-        """Switch to one of our themes or the user's by name, and remember it."""
+        """Switch to one of our themes by name, and remember it."""
         self.theme = name
-        weak = self._themes.weak.get(name)
-        hard = "" if weak is None else f". Hard to read, under 4.5:1: {weak}"
-        self.tell(f"Theme: {name.removeprefix(PREFIX)}{hard}", bad=weak is not None)
+        self.tell(f"Theme: {name.removeprefix(PREFIX)}")
         self._choose(theme=name)
 
     def action_zoom(self) -> None:

@@ -18,7 +18,7 @@ from engine.cli.lines import failure_lines, price_stop, stopped_line, what_next
 from engine.cli.lost_store import offer_repair
 from engine.config.workspace import Workspace
 from engine.display import one_line
-from engine.errors import DONE, FAILED, STOPPED, InputError
+from engine.errors import DONE, FAILED, STOPPED
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.remedies import FailureGroup, standing_failures
@@ -31,8 +31,7 @@ from tui.format import money
 from tui.navigation import MAIN_SCREENS, OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
-from tui.services.preferences import PreferencesFile, ViewMemory, keys_file, themes_file
-from tui.themes import NO_OWN_THEMES, OwnThemes
+from tui.services.preferences import PreferencesFile, ViewMemory, keys_file
 
 # Late imports are of modules that take 2.6 times as long to load as all of the above (0.9 s of
 # processor time against 0.35 s, for the pipeline and the configuration). Users who only look never
@@ -178,7 +177,6 @@ def run_app(
         first=first,
         describe=describe,
         memory=memory,
-        themes=_own_themes(),
         read_keys=_key_reader(),
         slow=face.slow,
         attach=command_line("watch", workspace.root),
@@ -190,19 +188,6 @@ def run_app(
         raise app.fault
     if app.return_code:
         raise SystemExit(app.return_code)
-
-
-def _own_themes() -> OwnThemes:
-    """Read the user's themes; called before the first frame, which may use one."""
-    path = themes_file(os.environ)
-    if path is None:
-        return NO_OWN_THEMES
-    from tui.own_themes import own_themes
-
-    try:
-        return own_themes(path)
-    except InputError as error:
-        return OwnThemes(fault=error)
 
 
 def _key_reader() -> Callable[[], Mapping[str, str]] | None:

@@ -1,14 +1,11 @@
-"""A user's own keys: a file that gives actions additional keys; and `crosswind keys`, which lists
-all keys."""
+"""A user's own keys: a file that gives actions additional keys."""
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import os
 import pkgutil
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,14 +16,12 @@ from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.screen import ModalScreen, Screen
 
 import tui
-from engine.cli.console import out, out_json, table
 from engine.config.faults import in_file_order, kind_of
 from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from tui.app import CrosswindApp
 from tui.bindings import KEY_NAMES, bindings_of, key_name, name_of
-from tui.services.preferences import KEYS_FILE, config_folder, keys_file
 
 MOST: Final = 5
 """The most keys for one action in a file."""
@@ -52,8 +47,6 @@ class KeyRow(NamedTuple):
     binding: Binding
     name: str | None
     """The action's name; None if its keys cannot be changed."""
-    own: bool = False
-    """Whether the key is from the user's file."""
 
     def meets(self, other: KeyRow) -> bool:
         """Whether both keys may work on the same screen."""
@@ -105,7 +98,7 @@ def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
                 document.problem(
                     (name,),
                     "no action has this name",
-                    hint=f"{did_you_mean(name, names)}; `crosswind keys` lists them",
+                    hint=did_you_mean(name, names),
                     of_key=True,
                 )
             )
@@ -204,7 +197,7 @@ def _clashes(
             yield document.problem(
                 at,
                 f"`{key_name(row.key)}` is already the key of `{does}` ({where})",
-                hint="choose a key that does nothing there; `crosswind keys` lists them",
+                hint="choose a key that does nothing there; `?` lists them",
             )
 
 
@@ -234,17 +227,7 @@ def _rows(keys_of: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:
         for key in keys_of.get(row.name or "", ()):
             if (row.place, key, row.name) not in seen:
                 seen.add((row.place, key, row.name))
-                yield row._replace(key=key, own=True)
-
-
-def all_keys(own: Mapping[str, Iterable[str]]) -> list[KeyRow]:
-    """All bindings, built-in and the user's, by place; in each the user's first."""
-    mine = list(_rows(own))
-    known = {(row.place, row.key, row.name) for row in mine}
-    rest = [row for row in built_in() if (row.place, row.key, row.name) not in known]
-    rows = [*mine, *rest]
-    places = list(dict.fromkeys(row.place for row in built_in()))
-    return sorted(rows, key=lambda row: places.index(row.place))
+                yield row._replace(key=key)
 
 
 def keymap(own: Mapping[str, Iterable[str]]) -> dict[str, str]:
@@ -272,52 +255,3 @@ def bound_classes() -> Iterator[type[DOMNode]]:
                 and kind.__dict__.get("BINDINGS")
             ):
                 yield kind
-
-
-_HEAD: Final = ("place", "key", "action", "what it does")
-
-
-def print_keys(arguments: argparse.Namespace) -> int:
-    """Print all keys and return the exit code. Raises `InputError` if the file is faulty; the
-    built-in keys are printed first, except with `--json`, as they are needed to correct it."""
-    path = keys_file(os.environ)
-    try:
-        own: Mapping[str, Sequence[str]] = {} if path is None else own_keys(path)
-    except InputError:
-        if not arguments.json:
-            out(_told_text(all_keys({})))
-        raise
-    rows = all_keys(own)
-    if arguments.json:
-        out_json([_key_row_json(row) for row in rows])
-        return 0
-    out(_told_text(rows))
-    out()
-    wanted = config_folder(os.environ) / KEYS_FILE
-    whose = (
-        f"(own): yours, from {path}" if own else f"for keys of your own, `action: key` in {wanted}"
-    )
-    out(f"{whose}; - keeps its keys alone")
-    return 0
-
-
-def _told_text(rows: Sequence[KeyRow]) -> str:
-    cells = [
-        (row.place, key_name(row.key) + " (own)" * row.own, row.name or "-", _meaning_of(row))
-        for row in rows
-    ]
-    return table(_HEAD, cells, right=frozenset())
-
-
-def _key_row_json(row: KeyRow) -> dict[str, object]:
-    return {
-        "place": row.place,
-        "key": key_name(row.key),
-        "action": row.name,
-        "meaning": _meaning_of(row),
-        "own": row.own,
-    }
-
-
-def _meaning_of(row: KeyRow) -> str:
-    return row.binding.tooltip or row.binding.description

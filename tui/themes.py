@@ -3,13 +3,11 @@ one for terminals without colours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
-
-from engine.errors import InputError
 
 PREFIX: Final = "crosswind-"
 """The prefix of the names of all our themes."""
@@ -122,19 +120,6 @@ SIXTEEN: Final = theme_of(
     ansi=True,
 )
 THEMES: Final = (DARK, LIGHT, CONTRAST, BLUE_ORANGE, SIXTEEN)
-
-
-class OwnThemes(NamedTuple):
-    """The themes from a user's file."""
-
-    themes: Sequence[Theme] = ()
-    weak: Mapping[str, str] = {}
-    """The pairs with too little contrast, by theme name."""
-    fault: InputError | None = None
-    """The error because of which there are none."""
-
-
-NO_OWN_THEMES: Final = OwnThemes()
 
 
 def theme_for(colours: str | None) -> str:

@@ -11,11 +11,11 @@ from textual.screen import Screen
 
 from docs.manual.markdown import code, table
 from tui.app import CrosswindApp
-from tui.bindings import bindings_of, key_name
+from tui.bindings import bindings_of, key_name, name_of
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.own_keys import bound_classes
 
-_HEADS: Final = ("keys", "in the footer", "what it does")
+_HEADS: Final = ("keys", "action", "in the footer", "what it does")
 
 
 def keys_reference() -> str:
@@ -44,14 +44,16 @@ def has_keys(kind: type[DOMNode]) -> bool:
 
 def _table(kinds: Iterable[type[DOMNode]]) -> str:
     """What can be done, each once, with all the keys that do it."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str, str], list[str]] = {}
     for kind in kinds:
         for binding in bindings_of(kind):
-            keys = found.setdefault((binding.description, _meaning(binding)), [])
+            action = name_of(binding)
+            row = (code(action) if action else "", binding.description, _meaning(binding))
+            keys = found.setdefault(row, [])
             name = code(key_name(binding.key))
             if name not in keys:
                 keys.append(name)
-    rows = [(" ".join(keys), word, meaning) for (word, meaning), keys in found.items()]
+    rows = [(" ".join(keys), *row) for row, keys in found.items()]
     return table(_HEADS, rows)
 
 

@@ -514,27 +514,6 @@ def _doctor(command: AddCommand) -> None:
     _json(doctor)
 
 
-def _keys(command: AddCommand) -> None:
-    keys = command(
-        "keys",
-        "list every key of the app and what it does, with your own keys",
-        "keys.yaml in ~/.config/crosswind (or $XDG_CONFIG_HOME/crosswind) gives actions "
-        "more keys, a line each: `pause: F2` or `star: [F3, Ctrl+B]`. The built-in ones stay.\n"
-        "Exit codes: 0 the file has no faults · 2 it has, and each is shown with its line.",
-    )
-    _json(keys)
-
-
-def _themes(command: AddCommand) -> None:
-    command(
-        "themes",
-        "list the themes of the app, with your own and what is hard to read in them",
-        "themes.yaml in ~/.config/crosswind (or $XDG_CONFIG_HOME/crosswind) holds themes of "
-        "your own: a name, `base: dark` or `base: light`, and colours such as `accent: "
-        '"#5fafaf"`. `T` and `:theme NAME` in the app choose one.',
-    )
-
-
 def _mirror(command: AddCommand) -> None:
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     _benchmarks(mirror)
@@ -625,7 +604,7 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "read results": (_results, _add_show, _search, _site, _export),
     "check the judge against people": (_label, _adjudicate, _calibrate),
     "look after a workspace": (_doctor, _mirror, _import, _prune, _repair),
-    "the app, and many machines": (_keys, _themes, add_cluster),
+    "many machines": (add_cluster,),
 }
 """The commands by task, in the order in which `--help` lists them."""
 

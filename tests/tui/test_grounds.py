@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
+from tests.tui.contrast import LEAST_CONTRAST, contrast
 from tests.tui.test_pictures import a_run, settle
 from tests.tui.theatre import Theatre
 from tui.app import CrosswindApp
-from tui.own_themes import LEAST_CONTRAST, contrast
 from tui.text.ink import Ink, Piece
 from tui.themes import LIGHT, theme_for
 from tui.widgets.base import LineView

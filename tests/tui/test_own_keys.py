@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from textual.screen import Screen
 from engine.errors import InputError
 from engine.link import Command
 from tests.tui.theatre import Theatre, on_screen
-from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name, name_of
 from tui.own_keys import bound_classes, built_in, key_of, keymap, own_keys
@@ -126,35 +124,6 @@ def test_every_key_of_a_screen_is_listed() -> None:
         assert (binding.key, binding.action) in listed
 
 
-def test_the_command_lists_keys_and_marks_own_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "crosswind").mkdir()
-    assert leave(["keys"]) == 0
-    assert "(own)" not in capsys.readouterr().out
-    path = written(tmp_path / "crosswind", "pause: F2")
-    assert leave(["keys"]) == 0
-    told_of = capsys.readouterr().out
-    assert "everywhere       F2 (own)   pause " in told_of
-    assert f"(own): yours, from {path}" in told_of
-    assert leave(["keys", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    pauses = [(row["key"], row["own"]) for row in rows if row["action"] == "pause"]
-    assert pauses == [("F2", True), ("P", False)]
-    path.write_text("puase: F2", "utf-8")
-    assert leave(["keys"]) == 2
-    printed = capsys.readouterr()
-    assert " pause " in printed.out
-    assert "did you mean `pause`?" in printed.err
-
-
-def leave(words: list[str]) -> object:
-    with pytest.raises(SystemExit) as left:
-        main(words)
-    return left.value.code
-
-
 def shows(pilot: Pilot[None], kind: type[Screen[None]]) -> bool:
     return isinstance(pilot.app.screen, kind)
 
@@ -220,8 +189,8 @@ def test_with_a_faulty_file_the_built_in_keys_hold(theatre: Theatre, tmp_path: P
         await theatre.tick(pilot)
         (notice,) = [toast.message for toast in pilot.app._notifications]
         assert notice == (
-            "keys.yaml:2: puase: no action has this name, and 1 more. Built-in keys hold: see "
-            "`crosswind keys`"
+            "keys.yaml:2: puase: no action has this name (did you mean `pause`?), and 1 more. "
+            "Built-in keys hold"
         )
         assert "P pause" in on_screen(pilot).splitlines()[-1]
         await pilot.press("Y")

@@ -31,11 +31,6 @@ def keys_file(environ: Mapping[str, str]) -> Path | None:
     return _existing_file(config_folder(environ) / KEYS_FILE)
 
 
-def themes_file(environ: Mapping[str, str]) -> Path | None:
-    """The user's file of themes; None where there is none."""
-    return _existing_file(config_folder(environ) / THEMES_FILE)
-
-
 def _existing_file(path: Path) -> Path | None:
     try:
         path.stat()
@@ -224,8 +219,7 @@ def _takes(value: Any) -> list[TakeRef]:
 
 FILE: Final = "app.json"
 KEYS_FILE: Final = "keys.yaml"
-THEMES_FILE: Final = "themes.yaml"
-"""Files that the user writes and the app only reads."""
+"""The file that the user writes and the app only reads."""
 
 
 @dataclass(frozen=True, slots=True)

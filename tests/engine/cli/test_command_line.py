@@ -87,7 +87,7 @@ def test_each_example_is_a_command_line_and_fits_in_one_line_of_the_help(
 
 def test_commands_without_an_example_take_nothing_to_show_one_of() -> None:
     names = {name for name in commands_of(build_parser()) if " " not in name}
-    assert names - set(EXAMPLES) == {"pause", "repair", "resume", "themes", "watch"}
+    assert names - set(EXAMPLES) == {"pause", "repair", "resume", "watch"}
 
 
 def test_help_lists_each_command_once_below_what_one_is_about() -> None:
