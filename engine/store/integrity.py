@@ -24,19 +24,16 @@ from engine.store.rowcheck import fault, implausible_rows, plausible_value
 from engine.store.schema import (
     CHANGES,
     LOST_BASES,
-    STEPS,
+    MOST_REPORTED,
     WITHOUT_LAST_REPLY,
     DamagedStoreError,
     check_header,
     damage_in,
     damaged,
-    take_step,
     unreadable,
 )
 from engine.store.tables import TABLES
 
-# one damaged page spoils hundreds of rows, and the first few tell where
-MOST_REPORTED: Final = 5
 _INSTRUCTIONS: Final = 10_000
 """Instructions of SQLite's virtual machine between two looks at the clock, a few milliseconds."""
 
@@ -84,8 +81,8 @@ def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = 
 
 def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     [version] = connection.execute("PRAGMA user_version").fetchone()
-    yield from _schema(connection, version)
-    # the schema first: where it is not ours, what SQLite and the rows say means little
+    if connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
+        yield f"{CHANGES} does not say which changes were made"
     yield from _pages(connection)
     yield from _rows(connection, over)
     yield from _references(connection)
@@ -97,27 +94,6 @@ def amount_faults(connection: sqlite3.Connection) -> list[str]:
     count = implausible_rows(connection)
     what = plural(count, "attempt tells", "attempts tell")
     return [f"{what} of more tokens or dollars than can be"] if count else []
-
-
-def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-        for step in STEPS[:version]:
-            take_step(new, step)
-        expected = _schema_parts(new)
-    parts = _schema_parts(connection)
-    for (kind, name), sql in expected.items():
-        if parts.get((kind, name)) != sql:
-            what = "is missing" if (kind, name) not in parts else "is not as it was made"
-            yield f"the {kind} {name} {what}"
-    if ("table", CHANGES) not in parts:
-        yield f"the table {CHANGES} is missing"
-    elif connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
-        yield f"{CHANGES} does not say which changes were made"
-
-
-def _schema_parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
-    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
-    return {(kind, name): sql for kind, name, sql in rows}
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
@@ -258,6 +234,7 @@ def _queried_number(path: Path, sql: str) -> float | None:
     how = "mode=ro" if before is None else "immutable=1"
     try:
         with closing(connect(path, how)) as connection:
+            check_header(connection, path)
             return float(connection.execute(sql).fetchone()[0])
     except (sqlite3.Error, StoreError):
         return None

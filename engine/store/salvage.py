@@ -44,6 +44,8 @@ _WIDEST_STEP: Final = 256
 """The widest step in which the next readable row is searched beyond damage."""
 
 _NO_FACTS: Final = {"mirrored": "at digest seq", "kept": "at digest"}
+_ALLOWED: Final = 0
+"""SQLITE_OK, which the module does not name."""
 _NO_TAKE: Final = "its conversation is gone"
 _NO_END: Final = "the end of its conversation is gone"
 _CUT: Final = "a message of its conversation is gone"
@@ -260,6 +262,8 @@ def _open_damaged(path: Path) -> sqlite3.Connection:
     connection = raw_connection(path)
     # damaged text need not be UTF-8
     connection.text_factory = bytes
+    # a view that poses as a table may never end
+    connection.set_authorizer(lambda *access: sqlite3.SQLITE_DENY if access[4] else _ALLOWED)
     # otherwise SQLite refuses a file that is shorter than its header says
     with contextlib.suppress(sqlite3.Error):
         connection.execute("PRAGMA writable_schema = ON").fetchall()

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from engine.benchmark import BASE_SCENARIO, StopReason
 from engine.checks import CheckKind
+from engine.display import one_line
 from engine.errors import DamagedError, StoreError
 from engine.jury import TIED
 from engine.store.filesystem import lacks_room, room_advice
@@ -107,6 +110,10 @@ SCHEMA_VERSION: Final = 10
 CHANGES: Final = "_sqlite_migrations"
 """The table with a row for each applied migration."""
 
+# one damaged page spoils hundreds of rows, and the first few tell where
+MOST_REPORTED: Final = 5
+_LONGEST_NAME: Final = 80
+
 _OURS: Final = frozenset(TABLES)
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _SHORT_READ: Final = 522
@@ -118,8 +125,16 @@ def check_header(connection: sqlite3.Connection, path: Path) -> None:
     """Check that a file is a store of a known version. Raises `StoreError` and `sqlite3.Error`."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
-    if application == APPLICATION_ID and version == SCHEMA_VERSION:
-        return
+    if application != APPLICATION_ID or version != SCHEMA_VERSION:
+        _check_older(connection, path, application, version)
+    if wrong := schema_faults(connection, version):
+        raise damaged(path, "; ".join(wrong[:MOST_REPORTED]))
+
+
+def _check_older(
+    connection: sqlite3.Connection, path: Path, application: int, version: int
+) -> None:
+    """Raise `StoreError` for what is not an older store with a sound header."""
     tables = _tables(connection)
     if not tables.isdisjoint(_OURS) or not tables:
         _refuse_a_damaged_one(connection, path, application, version, tables)
@@ -152,6 +167,40 @@ def _refuse_a_damaged_one(
         raise damaged(
             path, f"its header says version {version}, but it has the changes of version {changes}"
         )
+
+
+def schema_faults(connection: sqlite3.Connection, version: int) -> list[str]:
+    """Say of each part of the schema how it differs from that of a store of this version: a trigger
+    or a view of others changes what is read and written. Raises `sqlite3.Error`."""
+    expected, parts = _expected_schema(version), _schema_parts(connection)
+    foreign = [
+        f"the {kind} {one_line(name, _LONGEST_NAME)} is not of Crosswind"
+        for kind, name in parts
+        if (kind, name) not in expected
+    ]
+    return foreign + [
+        f"the {kind} {name} " + ("is not as it was made" if (kind, name) in parts else "is missing")
+        for (kind, name), sql in expected.items()
+        if parts.get((kind, name)) != sql
+    ]
+
+
+@cache
+def _expected_schema(version: int) -> dict[tuple[str, str], str]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        for step in STEPS[:version]:
+            take_step(new, step)
+        return _schema_parts(new)
+
+
+def _schema_parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    # not the table of sqlite-utils, which depends on its version, nor SQLite's statistics
+    rows = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL "
+        f"AND NOT (type IN ('table', 'index') "
+        f"AND tbl_name IN ('{CHANGES}', 'sqlite_stat1', 'sqlite_stat4'))"
+    )
+    return {(kind, name): sql for kind, name, sql in rows}
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

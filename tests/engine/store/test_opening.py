@@ -27,7 +27,9 @@ from engine.store.integrity import faults, quick_check
 from engine.store.migrations import MIGRATIONS
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
+from engine.store.salvage import salvage
 from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION
+from engine.store.unrecovered_rows import LeftOutRows
 from tests.engine.store.building import note, play, write
 
 MOUNTS = """\
@@ -417,6 +419,50 @@ def test_a_reader_creates_nothing(path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist yet"):
         open_reader(path)
     assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (
+            ["CREATE TRIGGER free AFTER INSERT ON note BEGIN DELETE FROM note; END"],
+            "the trigger free is not of Crosswind",
+        ),
+        (
+            # reading a row of it would never end
+            [
+                "ALTER TABLE note RENAME TO note_",
+                "CREATE VIEW note AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1"
+                " FROM n) SELECT note_.* FROM note_, n",
+            ],
+            "the view note is not of Crosswind; the table note is missing",
+        ),
+        (["DROP INDEX state_failed"], "the index state_failed is missing"),
+        (
+            ["DROP VIEW pass_rates", "CREATE VIEW pass_rates AS SELECT 1"],
+            "the view pass_rates is not as it was made",
+        ),
+    ],
+)
+def test_a_store_with_parts_of_others_is_refused_with_their_names_and_its_rows_are_saved(
+    path: Path, statements: list[str], said: str
+) -> None:
+    made(path)
+    [seq] = rows(path)
+    changed(path, *statements)
+    for use in (open_store, open_reader, quick_check):
+        with pytest.raises(StoreError, match=re.escape(said.partition(";")[0])):
+            use(path)
+    assert all(part in faults(path)[0] for part in said.split("; "))
+    assert integrity.spent_usd(path) is None
+    saved = path.with_name("saved.db")
+    assert salvage(path, saved, LeftOutRows(path.with_name("left.jsonl"))).saved == 1
+    assert rows(saved) == [seq]
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT * FROM note").fetchall()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
