@@ -7,7 +7,7 @@ import argparse
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,12 +18,12 @@ from engine.cli.lines import failure_lines, price_stop, stopped_line, what_next
 from engine.cli.lost_store import offer_repair
 from engine.config.workspace import Workspace
 from engine.display import one_line
-from engine.errors import DONE, FAILED, STOPPED
+from engine.errors import DONE, FAILED, STOPPED, StoreError, WorkspaceBusyError
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.store.integrity import unread_results, unread_words
-from engine.store.open_reader import empty_reader, open_reader
+from engine.store.open_reader import empty_reader, is_older, open_reader
 from engine.store.reader import Reader
 from engine.watch import BenchmarkInfo, Watch, named_only, targets_of
 from tui.app import CrosswindApp
@@ -117,6 +117,9 @@ def open_app(arguments: argparse.Namespace, first: OpenedScreen | None = None) -
     unread = unread_results(workspace.benchmarks_dir, handle.store_path)
     if unread and handle.holder() is None:
         offer_repair(unread_words(unread, handle.store_path), arguments)
+    if is_older(handle.store_path):
+        with suppress(StoreError, WorkspaceBusyError):  # then a migrated copy is shown, or why not
+            handle.make_store()
     at_work, stored = handle.holder() is not None, handle.store_path.exists()
 
     @cache
@@ -132,7 +135,7 @@ def open_app(arguments: argparse.Namespace, first: OpenedScreen | None = None) -
             infos = session().watched()
             if not stored:  # until now it looked like an empty one
                 if not handle.store_path.exists():
-                    session().make_store()
+                    session().handle.make_store()
                 watch.reader.move_to(open_reader(handle.store_path))
             return infos, watch.link or handle.link()
 

@@ -16,7 +16,7 @@ from engine.branches import Branch
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import CrosswindError, InputError, Problem
 from engine.link import Request, Response
-from engine.store.lock import Holder, workspace_holder
+from engine.store.lock import Holder, hold_workspace, workspace_holder
 from engine.store.open_reader import writer_of
 
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ class EngineHandle:
         """The engine's answer. Raises `RefusedError` with its reason."""
         with closing(self.link()) as link:
             return accepted(link.ask(request))
+
+    def make_store(self) -> None:
+        """Bring the store up to date, or make one where there is none. Raises `StoreError`, and
+        `WorkspaceBusyError`."""
+        # 25 ms to load, and most commands write nothing
+        from engine.store.database import open_store
+
+        # an engine that starts meanwhile would migrate it, too, and both would write
+        with hold_workspace(self.workspace.root):
+            open_store(self.store_path).close()
 
     @property
     def store_path(self) -> Path:

@@ -11,12 +11,11 @@ from typing import Final
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.importing import complaints, report_lines
-from engine.cli.pipelines import writing
 from engine.cli.session import Session, open_session
 from engine.display import plural
-from engine.errors import DONE, FAILED, STOPPED, InputError, Problem, StoreError
+from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.importing.repair import Examination, Repair, examine, repair
-from engine.store.open_reader import open_reader
+from engine.store.open_reader import is_older
 from engine.store.salvage import SavedTable
 
 
@@ -60,11 +59,9 @@ def run_repair(arguments: argparse.Namespace) -> int:
 
 def _up_to_date(session: Session) -> str:
     """Migrate a sound store that an older version wrote; returns what was done."""
-    try:
-        open_reader(session.store_path).close()
-    except StoreError:
-        with writing(session):
-            return "it was brought up to date"
+    if is_older(session.store_path):
+        session.handle.make_store()
+        return "it was brought up to date"
     return "every page and every message; nothing was changed"
 
 

@@ -30,11 +30,10 @@ from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.spawning import AgentSettings, EngineSettings
 from engine.store.integrity import unread_results, unread_words
-from engine.store.lock import Holder, hold_workspace
-from engine.store.open_reader import open_reader, reader_or_empty
+from engine.store.lock import Holder
+from engine.store.open_reader import is_older, open_reader, reader_or_empty
 from engine.store.reader import Reader
 from engine.store.records import StoredConfig
-from engine.store.schema import OlderStoreError
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 
 if TYPE_CHECKING:
@@ -116,10 +115,11 @@ class Session:
             )
 
     def require_store(self) -> None:
-        """Bring the store up to date, if there is one. Raises `InputError` where it is gone and
+        """Migrate a store of an older version in place. Raises `InputError` where it is gone and
         files hold what it held."""
         self.refuse_unread()
-        self._bring_up_to_date()
+        if is_older(self.store_path):
+            self.handle.make_store()
 
     def is_scripted(self, order: Order) -> bool:
         """Whether every model that may take part is a script."""
@@ -140,25 +140,6 @@ class Session:
         if words is not None:
             hint = "`crosswind repair`, or `crosswind run --anew` to ask everything again"
             raise InputError(Problem(words, hint=hint))
-
-    def _bring_up_to_date(self) -> None:
-        """Migrate a store that an older version wrote, as nothing can be planned with it."""
-        if not self.store_path.exists():
-            return
-        try:
-            open_reader(self.store_path).close()
-        except OlderStoreError:
-            self.make_store()
-
-    def make_store(self) -> None:
-        """Bring the store up to date, or make one where there is none. Raises `StoreError`, and
-        `WorkspaceBusyError`."""
-        # 25 ms to load, and most commands write nothing
-        from engine.store.database import open_store
-
-        # an engine that starts meanwhile would migrate it, too, and both would write
-        with hold_workspace(self.workspace.root):
-            open_store(self.store_path).close()
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
         """The named benchmarks, or all. Raises `InputError` for one that does not exist."""

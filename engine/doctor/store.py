@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -20,7 +19,6 @@ from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.errors import InputError, StoreError
 from engine.files import digest_on_disk, read_regular
 from engine.pipeline.order import budget_words
-from engine.store.connection import Connection, raw_connection
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.integrity import (
     amount_faults,
@@ -32,7 +30,7 @@ from engine.store.integrity import (
 )
 from engine.store.lock import workspace_holder
 from engine.store.mirror_rows import HISTORY
-from engine.store.open_reader import refuse_unfit
+from engine.store.open_reader import open_reader, refuse_unfit
 from engine.store.pages import log_of
 from engine.store.reader import Reader
 from engine.store.scenarios_json import lost_scenarios, lost_words
@@ -102,9 +100,9 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
     elif lost := _lost_rows(path, root):
         remedy = "`crosswind repair` has it back from there"
         yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {lost}", remedy)
-    elif amounts := _amounts(path):
+    elif amounts := amount_faults(path):
         remedy = "`crosswind repair` makes these amounts unknown"
-        yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {amounts}", remedy)
+        yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {amounts[0]}", remedy)
     else:
         yield _finding("store", Severity.OK, f"{path}, {size}, no damage found")
     yield from _log(log_of(path))
@@ -112,11 +110,10 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
 
 def _lost_rows(path: Path, root: Path) -> str | None:
     """In words, what unedited files hold and the store does not; None where there is nothing."""
-    # an older store is not checked; a file that cannot be read is reported elsewhere
+    # a file that cannot be read is reported elsewhere
     with (
-        suppress(InputError, StoreError, sqlite3.Error),
-        # a usual connection would leave two files beside the store
-        closing(Reader(Connection(raw_connection(path), path))) as reader,
+        suppress(InputError, StoreError),
+        closing(open_reader(path, leave_no_files=True)) as reader,
     ):
         for name in reader.benchmarks():
             if lost := lost_scenarios(root, reader, name):
@@ -144,13 +141,6 @@ def _lost_decisions(root: Path, reader: Reader, benchmark: str) -> str | None:
             review = row["review"]
             lost["review"] += (row["at"], review["action"], review["person"]) not in reviews
     return " and ".join(plural(count, kind) for kind, count in lost.items() if count) or None
-
-
-def _amounts(path: Path) -> str | None:
-    """In words, of how many attempts the usage cannot be true; None where there is none."""
-    with suppress(StoreError, sqlite3.Error), closing(raw_connection(path)) as connection:
-        return next(iter(amount_faults(connection)), None)
-    return None
 
 
 def _absent_diagnostic(path: Path, root: Path) -> Diagnostic:

@@ -27,7 +27,6 @@ from engine.store.open_reader import open_reader, refuse_unfit, writer_of
 from engine.store.pages import log_of
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.scenarios_json import lost_scenarios, lost_words
-from engine.store.schema import OlderStoreError
 from engine.store.search import INDEX_NAME
 from engine.store.tables import without_base
 from engine.store.unrecovered_rows import LeftOutRows, without_what_is_there
@@ -99,13 +98,8 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
 def _missing_benchmarks(
     workspace: Workspace, config: Config, path: Path, files: ImportableFolder
 ) -> Iterator[str]:
-    """Say what the files have and the store has not; nothing for a store of an older version, which
-    must be migrated first."""
-    try:
-        reader = open_reader(path)
-    except OlderStoreError:
-        return
-    with closing(reader):
+    """Say what the files have and the store has not."""
+    with closing(open_reader(path)) as reader:
         for name in reader.benchmarks():
             if lost := lost_scenarios(workspace.root, reader, name):
                 yield f"{name}: {lost_words(lost)}"

@@ -33,7 +33,8 @@ from engine.store.database import Store, open_store
 from engine.store.filesystem import keep_file_private
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace, workspace_holder
-from engine.store.schema import OlderStoreError, damaged
+from engine.store.open_reader import is_older
+from engine.store.schema import damaged
 from engine.store.tables import NoteRow
 
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
@@ -76,9 +77,9 @@ def _store_problems(path: Path) -> list[str] | None:
 def _sound_store(path: Path) -> Store:
     """Check the store briefly and open it. Raises `StoreError` if damage is found in the time that
     `LOOK_SECONDS` allows, before anything is done with it."""
-    with suppress(OlderStoreError):  # it is migrated when it is opened
-        if path.is_file() and (damage := _store_problems(path)):
-            raise damaged(path, "; ".join(damage))
+    # an older one is migrated when it is opened, in one transaction
+    if path.is_file() and not is_older(path) and (damage := _store_problems(path)):
+        raise damaged(path, "; ".join(damage))
     return open_store(path)
 
 

@@ -16,8 +16,8 @@ from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.codec import columns_of
 from engine.store.connection import raw_connection
-from engine.store.lock import holder_state, lease_of
-from engine.store.open_reader import connect, open_reader
+from engine.store.lock import holder_state
+from engine.store.open_reader import open_reader
 from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
 from engine.store.process import ProcessState
 from engine.store.rowcheck import fault, implausible_rows, plausible_value
@@ -25,12 +25,15 @@ from engine.store.schema import (
     CHANGES,
     LOST_BASES,
     MOST_REPORTED,
+    SCHEMA_VERSION,
     WITHOUT_LAST_REPLY,
     DamagedStoreError,
     check_header,
     damage_in,
     damaged,
+    migrated_copy,
     unreadable,
+    version_of,
 )
 from engine.store.tables import TABLES
 
@@ -56,9 +59,8 @@ def faults(path: Path) -> list[str]:
     try:
         with closing(raw_connection(path)) as connection:
             check_header(connection, path)
-            return [*missing_rows, *amount_faults(connection), *faults_in(connection)][
-                :MOST_REPORTED
-            ]
+            found = [*missing_rows, *faults_in(connection)][:MOST_REPORTED]
+        return found or amount_faults(path)
     except DamagedStoreError as error:
         return [error.how]
     except sqlite3.Error as error:
@@ -80,18 +82,29 @@ def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = 
 
 
 def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
-    [version] = connection.execute("PRAGMA user_version").fetchone()
+    version = version_of(connection)
+    found = list(_pages(connection))
     if connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
-        yield f"{CHANGES} does not say which changes were made"
-    yield from _pages(connection)
+        found.append(f"{CHANGES} does not say which changes were made")
+    yield from found
+    if version == SCHEMA_VERSION:
+        yield from _row_faults(connection, over)
+    elif not found:
+        with closing(migrated_copy(connection)) as copy:
+            copy.set_progress_handler(over, _INSTRUCTIONS)
+            yield from _row_faults(copy, over)
+
+
+def _row_faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     yield from _rows(connection, over)
     yield from _references(connection)
 
 
-def amount_faults(connection: sqlite3.Connection) -> list[str]:
+def amount_faults(path: Path) -> list[str]:
     """Say of how many attempts the usage cannot be true. Sums pass over it, so it stops no run.
-    Raises `sqlite3.Error`."""
-    count = implausible_rows(connection)
+    Raises `StoreError`."""
+    with closing(open_reader(path, leave_no_files=True)) as reader:
+        count = implausible_rows(reader.connection)
     what = plural(count, "attempt tells", "attempts tell")
     return [f"{what} of more tokens or dollars than can be"] if count else []
 
@@ -114,10 +127,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
     connection.text_factory = bytes
     spoken: dict[object, int] = {}
     for table in TABLES:
-        there = _columns(connection, table)
-        columns = [name for name in columns_of(table) if name in there]
-        if not columns:
-            continue
+        columns = columns_of(table)
         for row in connection.execute(
             # NOT INDEXED: a damaged index would hide the rows that it has lost
             f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY seq"
@@ -131,8 +141,6 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
             elif table == "message" and not _follows_previous(spoken, values):
                 yield f"what was said before message {values['seq']} is missing"
     for table, names in _TABLES_WITHOUT_SEQ.items():
-        if not _columns(connection, table):
-            continue  # an older store has none
         for row in connection.execute(f"SELECT {names} FROM {table} NOT INDEXED"):
             if not all(_is_text(value) for value in row):
                 yield f"a row of {table} cannot be read"
@@ -143,13 +151,6 @@ _TABLES_WITHOUT_SEQ: Final = {
     "kept": "path, digest",
     "lease": "engine, host, boot, space, began, place",
 }
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    connection.text_factory = str
-    names = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
-    connection.text_factory = bytes
-    return names
 
 
 def _follows_previous(spoken: dict[object, int], values: dict[str, object]) -> bool:
@@ -230,13 +231,10 @@ def _queried_number(path: Path, sql: str) -> float | None:
     # opening a pipe would block, and SQLite deletes the log of an empty file
     if not path.is_file() or not path.stat().st_size:
         return None
-    before = _at_rest(path)
-    how = "mode=ro" if before is None else "immutable=1"
     try:
-        with closing(connect(path, how)) as connection:
-            check_header(connection, path)
-            return float(connection.execute(sql).fetchone()[0])
-    except (sqlite3.Error, StoreError):
+        with closing(open_reader(path, leave_no_files=True)) as reader:
+            return float(reader.connection.all(sql)[0][0])
+    except StoreError:
         return None
 
 
@@ -283,9 +281,9 @@ def lost_its_log(store: Path) -> bool:
     # the usual way would leave two files beside the store
     with (
         suppress(StoreError, sqlite3.Error),
-        closing(connect(store, "immutable=1")) as connection,
+        closing(open_reader(store, leave_no_files=True)) as reader,
     ):
-        lease = lease_of(connection)
+        lease = reader.lease()
         return lease is not None and holder_state(lease, store) is ProcessState.GONE
     return False
 

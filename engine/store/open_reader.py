@@ -14,11 +14,25 @@ from engine.store.lock import Holder, holder_state, workspace_holder
 from engine.store.pages import log_of
 from engine.store.process import ProcessState
 from engine.store.reader import Reader
-from engine.store.schema import STEPS, check_header, damaged, refuse_older, take_step, unreadable
+from engine.store.schema import (
+    SCHEMA_VERSION,
+    STEPS,
+    check_header,
+    damaged,
+    migrated_copy,
+    take_step,
+    unreadable,
+    version_of,
+)
 
 
-def open_reader(path: Path) -> Reader:
-    """Open the store for reading, whether or not an engine is running. Raises `StoreError`."""
+def open_reader(path: Path, *, leave_no_files: bool = False) -> Reader:
+    """Open the store for reading, whether or not an engine is running; of an older store, a
+    temporary copy that was migrated.
+
+    With `leave_no_files`, SQLite creates none beside a store whose log is empty; it then does not
+    notice what is written from now on. Raises `StoreError`.
+    """
     refuse_unfit(path)
     if not path.exists():
         raise StoreError(
@@ -27,7 +41,7 @@ def open_reader(path: Path) -> Reader:
         )
     refuse_empty(path)
     try:
-        connection = _open_checked(path, "mode=ro")
+        connection = _open_checked(path, None if leave_no_files else "mode=ro")
     except sqlite3.OperationalError as error:
         connection = _connect_unchanging(path, error)
     except sqlite3.Error as error:
@@ -50,7 +64,7 @@ def reader_or_empty(path: Path) -> Reader:
     return open_reader(path) if path.exists() else empty_reader(path)
 
 
-def connect(path: Path, how: str) -> sqlite3.Connection:
+def connect(path: Path, how: str | None) -> sqlite3.Connection:
     """As `raw_connection`, but raises `StoreError`."""
     try:
         return raw_connection(path, how)
@@ -102,16 +116,43 @@ def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.
         raise unreadable(path, second) from second
 
 
-def _open_checked(path: Path, how: str) -> sqlite3.Connection:
+def _open_checked(path: Path, how: str | None) -> sqlite3.Connection:
     """Connect and check. Raises `StoreError` for an unsuitable store, and `sqlite3.Error`."""
     connection = connect(path, how)
     try:
         check_header(connection, path)
-        refuse_older(connection, path)
+        if version_of(connection) == SCHEMA_VERSION:
+            return connection
+        _refuse_being_written(path)
+        copy = migrated_copy(connection)
     except BaseException:
         connection.close()
         raise
-    return connection
+    connection.close()
+    return copy
+
+
+def _refuse_being_written(older: Path) -> None:
+    """Raise `StoreError` if an engine is at work: what it writes would be missing in a copy."""
+    holder = workspace_holder(older.parent)
+    if holder is not None:
+        raise StoreError(
+            f"{older} is being written by {holder}, an engine of an older Crosswind: read it with "
+            "that version, or when the engine has ended"
+        )
+
+
+def is_older(path: Path) -> bool:
+    """Whether there is a store of an older version. Raises `StoreError`."""
+    if not path.exists():
+        return False
+    refuse_empty(path)
+    with closing(connect(path, None)) as connection:
+        try:
+            check_header(connection, path)
+            return version_of(connection) < SCHEMA_VERSION
+        except sqlite3.Error as error:
+            raise unreadable(path, error) from error
 
 
 def writer_of(store: Path) -> Holder | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 from engine.benchmark import MOST_TOKENS, MOST_USD
 from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
+from engine.store.connection import Connection
 from engine.store.tables import TABLES, RareFlag, ReviewItem, ReviewKind
 
 ColumnCheck = Callable[[object], object]
@@ -262,11 +263,10 @@ def plausible_value(column: str) -> str:
     return f"CASE WHEN {_is_plausible(column)} THEN {column} END"
 
 
-def implausible_rows(connection: sqlite3.Connection) -> int:
-    """Count the attempts with an implausible amount."""
+def implausible_rows(connection: Connection) -> int:
+    """Count the attempts with an implausible amount. Raises `StoreError`."""
     any_of = " OR ".join(f"NOT {_is_plausible(column)}" for column in COLUMNS)
-    [count] = connection.execute(f"SELECT count(*) FROM attempt WHERE {any_of}").fetchone()
-    return int(count)
+    return connection.number(f"SELECT count(*) FROM attempt WHERE {any_of}")
 
 
 def forget_implausible(connection: sqlite3.Connection) -> None:

@@ -208,18 +208,25 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in rows}
 
 
-class OlderStoreError(StoreError):
-    """A store of an older version, which a reader cannot migrate."""
+def migrated_copy(older: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a copy of a store, of which the version is known, with the schema of today. SQLite
+    keeps it in a nameless file, which is gone when it is closed. Raises `sqlite3.Error`."""
+    copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    try:
+        older.backup(copy)
+        for step in STEPS[version_of(copy) :]:
+            take_step(copy, step)
+        copy.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    except BaseException:
+        copy.close()
+        raise
+    return copy
 
 
-def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise `OlderStoreError` for a reader of a store that needs a migration."""
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version of a store's schema. Raises `sqlite3.Error`."""
     [version] = connection.execute("PRAGMA user_version").fetchone()
-    if version < SCHEMA_VERSION:
-        raise OlderStoreError(
-            f"{path} was written by an older Crosswind (store version {version}, this one reads "
-            f"{SCHEMA_VERSION}): `crosswind run` or `crosswind repair` brings it up to date"
-        )
+    return int(version)
 
 
 def unreadable(path: Path, error: sqlite3.Error) -> StoreError:

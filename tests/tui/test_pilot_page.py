@@ -27,7 +27,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
     place: Place, size: tuple[int, int]
 ) -> None:
     session = open_session(parse(["status", "--workspace", str(place.root)]))
-    session.make_store()
+    session.handle.make_store()
     asked: list[Order | None] = []
 
     def start(order: Order | None) -> int:

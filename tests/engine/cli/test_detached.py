@@ -17,6 +17,7 @@ from sqlite_utils import Database
 
 from engine.store.lock import workspace_holder
 from engine.store.migrations import MIGRATIONS
+from engine.store.open_reader import is_older
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.waiting import until
@@ -174,16 +175,18 @@ def test_what_an_engine_finds_wrong_at_its_start_is_said_where_it_was_asked_for(
     assert workspace_holder(shell.place.root) is None
 
 
-def test_a_store_of_an_older_version_is_brought_up_to_date_by_a_run(shell: Shell) -> None:
+def test_commands_read_a_store_of_an_older_version_and_a_run_migrates_it(shell: Shell) -> None:
     path = shell.place.root / "crosswind.db"
     with closing(sqlite3.connect(path)) as connection:
         MIGRATIONS.apply(Database(connection), stop_before="2 whose it is")
         connection.execute("PRAGMA user_version = 1")
-    before = shell("run", "--dry-run")
-    assert before.code == 2
-    assert "written by an older Crosswind" in before.err
-
+    for words in (["doctor"], ["status"], ["results"], ["search", "word"]):
+        said = shell(*words)
+        assert "older" not in said.out + said.err
+        assert "damaged" not in said.out + said.err
+    assert is_older(path)
     assert shell("run", "--headless").code == 0
+    assert not is_older(path)
 
 
 @pytest.mark.parametrize("now", [False, True], ids=["stop", "stop --now"])

@@ -24,8 +24,9 @@ from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.filesystem import file_system, mounts_from_output, refuse_network
 from engine.store.integrity import faults, quick_check
+from engine.store.lock import hold_workspace
 from engine.store.migrations import MIGRATIONS
-from engine.store.open_reader import open_reader
+from engine.store.open_reader import is_older, open_reader
 from engine.store.reader import Reader
 from engine.store.salvage import salvage
 from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION
@@ -164,33 +165,52 @@ def test_a_change_that_this_program_does_not_know_is_of_a_newer_one(path: Path) 
         open_store(path)
 
 
-def at_the_first_version(path: Path) -> Path:
-    """A store as it was before the schema had a second version, with a row in it."""
+def of_version(path: Path, version: int) -> Path:
+    """A store of an older version, with a row in it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         database = Database(connection, execute_plugins=False)
-        MIGRATIONS.apply(database, stop_before="2 whose it is")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 1")
+        following = [migration.name for migration in MIGRATIONS.pending(database)][version]
+        MIGRATIONS.apply(database, stop_before=following)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(
             "INSERT INTO note (seq, at, kind, benchmark, text) VALUES (1, 5, 'warning', '', 'old')"
         )
     return path
 
 
-def test_a_store_of_an_older_version_is_brought_up_to_date_by_whoever_writes(path: Path) -> None:
-    at_the_first_version(path)
-    with pytest.raises(StoreError) as refusal:
-        open_reader(path)
-    assert str(refusal.value) == (
-        f"{path} was written by an older Crosswind (store version 1, this one reads "
-        f"{SCHEMA_VERSION}): "
-        "`crosswind run` or `crosswind repair` brings it up to date"
-    )
-    with open_store(path) as store:
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
+def test_an_older_store_is_whole_and_is_read_as_a_migrated_copy(path: Path, version: int) -> None:
+    of_version(path, version)
+    before = path.read_bytes()
+    assert is_older(path)
+    assert faults(path) == quick_check(path) == []
+    with closing(open_reader(path, leave_no_files=True)) as reader:
+        assert [fact.text for fact in reader.facts(0)] == ["old"]  # type: ignore[attr-defined]  # only notes were written
+        assert reader.spent_usd() == 0
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+
+    with open_store(path) as store:  # migrates it in place
         assert write(store, note("new")) == [2]
         assert [fact.text for fact in store.reader.facts(0)] == ["old", "new"]  # type: ignore[attr-defined]  # only notes were written
-    with open_store(path) as again, closing(open_reader(path)) as reader:
-        assert write(again, note()) == [reader.last_seq()]
+    assert not is_older(path)
+    assert faults(path) == []
+
+
+def test_of_an_older_store_that_is_being_written_no_copy_is_read(path: Path) -> None:
+    of_version(path, 3)
+    with (
+        hold_workspace(path.parent),
+        pytest.raises(StoreError, match=r"is being written by .* an engine of an older Crosswind"),
+    ):
+        open_reader(path)
+
+
+def test_a_damaged_store_of_an_older_version_is_damaged(path: Path) -> None:
+    of_version(path, 3)
+    changed(path, "DROP INDEX metric_of_id")
+    assert faults(path) == ["the index metric_of_id is missing"]
 
 
 def test_what_was_stored_before_served_models_were_kept_reads_as_unsaid(path: Path) -> None:
@@ -233,7 +253,7 @@ open_store(Path(sys.argv[1]))
 def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
     path: Path, moment: str, version: int
 ) -> None:
-    at_the_first_version(path)
+    of_version(path, 1)
     child = subprocess.run(
         [sys.executable, "-c", KILLED_IN_A_STEP, str(path)],
         env={**os.environ, "CROSSWIND_TEST_KILL_AT": moment},
