@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-TREE   := engine tui tests sample_benchmarks docs
+TREE   := crosswind engine tui tests sample_benchmarks docs
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean

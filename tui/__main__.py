@@ -1,4 +1,4 @@
-"""`crosswind`: opens the app on an interactive terminal, otherwise runs the headless commands."""
+"""Opens the app on an interactive terminal, otherwise runs the headless commands."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import Final
 
 from engine.cli.command_line import opens_app, parse, why_no_app
-from engine.cli.console import take_any_encoding, tell
+from engine.cli.console import prepare_streams, tell
 from engine.cli.main import dispatch, guarded
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script. Exits the process with the command's exit code."""
     words = sys.argv[1:] if argv is None else argv
-    take_any_encoding()
+    prepare_streams()
     sys.exit(guarded(lambda: _command(parse(words))))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size, which
 from textwrap import wrap
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 from unicodedata import east_asian_width
 
 from engine.display import ASCII_SIGNS, clean, wants_ascii
@@ -31,8 +31,20 @@ def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     return text.encode(error.encoding, "replace").decode(error.encoding), error.end
 
 
-def take_any_encoding() -> None:
-    """Print similar characters, rather than fail, where the terminal cannot show some."""
+def prepare_streams() -> None:
+    """Replace standard streams that were closed, as daemons do, by `/dev/null`. Print similar
+    characters, rather than fail, where the terminal cannot show some."""
+    # a new descriptor has the lowest free number, which would be that of a closed stream
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115  (for the whole process)
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_Output(1, "w", closefd=False)),
+        encoding=sys.stdout.encoding if sys.stdout else "utf-8",
+        line_buffering=os.isatty(1),
+    )
     # an error handler and not `errors="replace"`: a table of question marks cannot be read
     codecs.register_error("crosswind", _replace_unencodable)
     if sys.flags.utf8_mode and os.environ.get("LC_CTYPE") in _COERCED:
@@ -79,7 +91,42 @@ def out_json(value: object) -> None:
 def tell(text: str) -> None:
     """Print sentences about the command, not of its result, to stderr. On a terminal their lines
     end between words."""
-    print(_broken_into_lines(text, sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
+    try:
+        print(_broken_into_lines(text, sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        discard(sys.stderr)  # a full disk behind it must not end what is paid for
+
+
+class _Output(io.FileIO):
+    """Standard output, which remembers its failure: argparse ignores those of its help."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            raise
+
+
+def output_failure() -> OSError | None:
+    """Return why not everything could be written to stdout, if so."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.failure if isinstance(raw, _Output) else None
+
+
+def discard(stream: TextIO) -> None:
+    """Send what is left of a stream that cannot be written, and all that follows, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _broken_into_lines(text: str, stream: TextIO) -> str:

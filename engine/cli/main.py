@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from engine.cli.command_line import build_parser, parse
-from engine.cli.console import out, tell
-from engine.errors import CrosswindError
+from engine.cli.console import discard, out, output_failure, tell
+from engine.errors import DONE, CrosswindError
 
 INTERRUPTED: Final = 3
+OLDEST_SQLITE: Final = (3, 37)
+"""The first version with strict tables, of which every store is made."""
 _STOPPED: Final = "crosswind: stopped by Ctrl-C; what was stored is kept"
 
 
@@ -27,6 +31,22 @@ def main(argv: Sequence[str]) -> int:
 def guarded(command: Callable[[], int]) -> int:
     """Run a command; an error becomes its message on stderr and its exit code."""
     try:
+        code = _run(command)
+    except SystemExit as end:  # argparse has printed its help
+        code = int(end.code or 0)
+    failure = output_failure()
+    if failure is None:
+        return code
+    discard(sys.stdout)
+    if isinstance(failure, BrokenPipeError):  # its reader has gone, as in `| head`
+        return code
+    tell(f"crosswind: the output could not be written: {failure.strerror}")
+    return CrosswindError.exit_code
+
+
+def _run(command: Callable[[], int]) -> int:
+    try:
+        _require_sqlite()
         return command()
     except CrosswindError as error:
         for line in str(error).splitlines():
@@ -36,21 +56,49 @@ def guarded(command: Callable[[], int]) -> int:
         tell(f"crosswind: {interrupt}" if interrupt.args else _STOPPED)
         return INTERRUPTED
     except BrokenPipeError:
-        return _broken_pipe()
+        return DONE
     except Exception as error:  # noqa: BLE001  (the edge)
+        if output_failure() is error:
+            return CrosswindError.exit_code
+        if (cause := _outer_cause(error)) is not None:
+            tell(f"crosswind: {cause}")
+            return CrosswindError.exit_code
         # a bug: its traceback may hold what a model said, so it is printed only on request
         if os.environ.get("CROSSWIND_DEBUG"):
             tell("".join(traceback.format_exception(error)))
         tell(f"crosswind: a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
         tell("crosswind: run again with CROSSWIND_DEBUG=1 to see where")
-        return 2
+        return CrosswindError.exit_code
 
 
-def _broken_pipe() -> int:
-    """The reader of our output has gone, as in `| head`: that is no error."""
-    # without this, Python fails again at exit, when it flushes what is left
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+def _require_sqlite() -> None:
+    """Raise `CrosswindError` if SQLite is too old: it would take every store for damaged."""
+    try:
+        import sqlite3
+    except ImportError:
+        found = "this Python was built without SQLite"
+    else:
+        if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
+            return
+        found = f"this Python has SQLite {sqlite3.sqlite_version}"
+    needed = ".".join(map(str, OLDEST_SQLITE))
+    raise CrosswindError(
+        f"{found}, and Crosswind needs {needed} or newer: install it with a Python that brings "
+        "a newer one, such as that of `uv python install` or conda; no store was opened"
+    )
+
+
+def _outer_cause(error: Exception) -> str | None:
+    """Say what is wrong around the program, if that explains an unexpected error."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return "the current folder was deleted: change to another one"
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if isinstance(error, MemoryError) or limit != resource.RLIM_INFINITY:
+        limited = "" if limit == resource.RLIM_INFINITY else f" of {limit >> 20} MB (`ulimit -v`)"
+        return f"there is too little memory{limited}: {type(error).__name__}"
+    return None
 
 
 def dispatch(arguments: argparse.Namespace) -> int:

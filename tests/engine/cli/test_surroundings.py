@@ -1,0 +1,89 @@
+"""What is wrong around the program is said in a sentence, and is no bug of the program."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.commands import command
+from tests.engine.small_workspace import small_workspace
+
+ROOT = Path(__file__).parents[3]
+FULL = "crosswind: the output could not be written: No space left on device\n"
+GONE = "crosswind: the current folder was deleted: change to another one\n"
+WITHOUT_FULL = not Path("/dev/full").exists()
+
+
+def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script in which `$CW` is the command."""
+    return subprocess.run(
+        ["/bin/sh", "-c", script],
+        cwd=folder,
+        env={**os.environ, "CW": f"{sys.executable} -m crosswind", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("around")
+    small_workspace(folder)
+    (folder / "shadow").mkdir()
+    (folder / "shadow" / "tui.py").touch()
+    (folder / "plain" / "engine").mkdir(parents=True)  # without `__init__.py` it shadows nothing
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        ("$CW run --headless --yes <&- >&- 2>&- && $CW status --json <&- | grep -q spent", 0, ""),
+        ("$CW status >&-", 0, ""),
+        ("$CW status 2>/dev/full >/dev/null", 0, ""),
+        ("$CW --help >/dev/full", 2, FULL),
+        ("$CW status --json >/dev/full", 2, FULL),
+        ("$CW init 2>/dev/full", 2, ""),  # the reason cannot be said, as that is full as well
+        ("mkdir gone; cd gone; rmdir ../gone; $CW status", 2, GONE),
+        ("mkdir gone; cd gone; rmdir ../gone; $CW --workspace $OLDPWD status >/dev/null", 0, ""),
+        ("ulimit -v 55000; $CW results", 2, "there is too little memory of 53 MB (`ulimit -v`)"),
+        (
+            "cd shadow; PYTHONPATH=.:$PYTHONPATH $CW status",
+            2,
+            "/shadow/tui.py is in the place of Crosswind's own package `tui`: unset PYTHONPATH, or "
+            "take ",
+        ),
+        ("cd plain; PYTHONPATH=.:$PYTHONPATH $CW --version >/dev/null", 0, ""),
+    ],
+)
+def test_what_is_wrong_around_a_command_is_said(
+    script: str, code: int, said: str, folder: Path
+) -> None:
+    if "/dev/full" in script and WITHOUT_FULL:
+        pytest.skip("this system has no /dev/full")
+    done = in_shell(script, folder)
+    assert (done.returncode, "a bug in" in done.stderr) == (code, False), done.stderr
+    assert said in done.stderr if said else done.stderr == ""
+
+
+def test_a_sqlite_that_is_too_old_is_named_before_anything_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_workspace(tmp_path)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.34.1")
+    for words in (["status"], ["repair", "--yes"], ["doctor"], ["run", "--headless"]):
+        said = command(*words, "--workspace", str(tmp_path), code=2)
+        assert said.out == ""
+        assert said.err == (
+            "crosswind: this Python has SQLite 3.34.1, and Crosswind needs 3.37 or newer: install "
+            "it with a Python that brings a newer one, such as that of `uv python install` or "
+            "conda; no store was opened\n"
+        )
+    assert not (tmp_path / "crosswind.db").exists()
