@@ -11,6 +11,7 @@ from typing import Final
 from engine.analysis.comparability import GroupCheck, unchecked_axes
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
+    PROMISE,
     Analysis,
     Comparison,
     ComparisonFamily,
@@ -180,7 +181,7 @@ def p_value_words(p: float | None) -> str:
 
 def marks_mean(family: ComparisonFamily) -> str:
     """What ✓ stands for, and among how many comparisons; shown wherever the marks are."""
-    return f"{family.promise}, among {family}."
+    return f"{PROMISE}, among {family}."
 
 
 # What is found
@@ -208,16 +209,14 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
                     Certainty.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}"
                 )
         else:
-            yield from _pair_findings(pairs, metrics_of(track), analysis.family)
+            yield from _pair_findings(pairs, metrics_of(track))
 
 
-def _pair_findings(
-    pairs: Sequence[Comparison], where: str, family: ComparisonFamily
-) -> Iterator[Finding]:
+def _pair_findings(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
     """The significant pairs first; more than `_FEW` are only counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
-        yield _finding_with_count(pairs, sure, where, family.mark)
+        yield _finding_with_count(pairs, sure, where)
     else:
         yield from _finding_per_pair([*sure, *(pair for pair in pairs if not pair.sure)], where)
 
@@ -230,13 +229,13 @@ def _finding_per_pair(pairs: Sequence[Comparison], where: str) -> Iterator[Findi
 
 
 def _finding_with_count(
-    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str, mark: str
+    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str
 ) -> Finding:
     if not sure:
-        text = f"{where}: none of {len(pairs):,} differences between targets is {mark}"
+        text = f"{where}: none of {len(pairs):,} differences between targets is significant"
         return Finding(Certainty.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
-    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} {mark}"
+    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} significant"
     return Finding(Certainty.SIGNIFICANT, text + _leaders(pairs))
 
 
@@ -319,7 +318,7 @@ def scope_sentence(analysis: Overall) -> str:
 
 def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
-        yield from _pair_findings(pairs, where, analysis.family)
+        yield from _pair_findings(pairs, where)
     if analysis.benchmarks:
         yield Finding(Certainty.CAUTION, scope_sentence(analysis))
     if analysis.skipped:
@@ -369,7 +368,6 @@ def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> boo
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:
     """The ranks that rule out any place, the best first."""
-    mark = analysis.family.mark
     for track in analysis.tracks:
         ranked = [
             (target.target, target.ranks[track])
@@ -388,7 +386,7 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Certainty.SIGNIFICANT, text)
         elif ranked:
-            text = f"{track}: ranks cannot be told: no difference between targets is {mark}"
+            text = f"{track}: ranks cannot be told: no difference between targets is significant"
             yield Finding(Certainty.OPEN, text)
 
 
@@ -398,23 +396,24 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
-    sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
+    sure = [gap for gap in analysis.gaps if gap.sure]
     shown = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in shown:
         yield Finding(Certainty.SIGNIFICANT, _gap(gap))
     if len(shown) < len(sure):
         count = len(sure) - len(shown)
         are = "is" if count == 1 else "are"
-        text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
+        text = f"{plural(count, 'demographic gap')} of single targets {are} significant"
         yield Finding(Certainty.SIGNIFICANT, text)
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
         if len(tested) == 1:
-            text = f"the only demographic gap, by {axes[0]}, is not {mark}: chance may explain it"
+            text = f"the only demographic gap, by {axes[0]}, is not significant"
+            text += ": chance may explain it"
         else:
-            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is {mark}: "
-            text += "chance may explain every one"
+            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is "
+            text += "significant: chance may explain every one"
         yield Finding(Certainty.OPEN, text)
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)

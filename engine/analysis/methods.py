@@ -112,14 +112,12 @@ def _method_overall(analysis: Overall) -> str:
             f"Nothing is said about other benchmarks: that takes {ENOUGH_BENCHMARKS} benchmarks."
         )
     if analysis.family.size:
+        shares = ", ".join(
+            f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
+        )
         how = (
-            "For exploring, the false discovery rate over all pairs was held at 5%"
-            if analysis.family.exploratory
-            else "Intervals of all pairs hold at once in 95% of such results (Bonferroni, with "
-            + ", ".join(
-                f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
-            )
-            + "; the share of a part without comparisons goes to the other)"
+            f"Intervals of all pairs hold at once in 95% of such results (Bonferroni, with {shares}"
+            "; the share of a part without comparisons goes to the other)"
         )
         sentences.append(f"{how}; the family is {analysis.family}.")
     return " ".join(sentences)
@@ -263,10 +261,7 @@ def _formulas(analysis: Analysis) -> list[str]:
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())
         how = (
-            "For exploring, the false discovery rate over all of them was held at 5% (Benjamini "
-            "and Hochberg 1995), with the intervals of Benjamini and Yekutieli (2005)"
-            if family.exploratory
-            else "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
+            "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
             f"the 5%: {shares}; the share of a part without comparisons goes to the others)"
         )
         sentences.append(f"{COMPARING}. {how}; the family is {family}.")

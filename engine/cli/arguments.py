@@ -222,11 +222,6 @@ def _results(command: AddCommand) -> None:
     )
     _flag(
         results,
-        "--exploratory",
-        "mark by the false discovery rate: more marks, of which on average up to 5%% are false",
-    )
-    _flag(
-        results,
         "--fresh",
         "leave out stale takes and verdicts: those that `run --stale` would redo",
     )

@@ -79,12 +79,10 @@ def counted_of(
     wanted: Iterable[WantedConversation] | None = None,
     stored: StoredConversations | None = None,
     *,
-    exploratory: bool = False,
     fresh: bool = False,
 ) -> CountedResults:
     """Analyse a benchmark's current verdicts. `wanted` and `stored` can be passed if already
-    known; `exploratory` is that of a `ComparisonFamily`; with `fresh`, stale results do not
-    count."""
+    known; with `fresh`, stale results do not count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     if stored is None:
@@ -93,7 +91,7 @@ def counted_of(
     all_outcomes = (_outcome(conversation, stored, jury, look) for conversation in wanted)
     outcomes = [_unless_invalid(outcome, stored, config) for outcome in all_outcomes]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
-    return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
+    return CountedResults(analyse(outcomes, about), outcomes, stored)
 
 
 def outcomes_of(
