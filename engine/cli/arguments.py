@@ -113,6 +113,13 @@ def _add_run(command: AddCommand) -> None:
         "start over if the store is gone, even though files hold earlier results",
     )
     _option(run, "--config", "FILE", "read this instead of config.yaml", type=Path)
+    _option(
+        run,
+        "--spent",
+        "USD",
+        "after a kill: what all runs have cost by now, as the provider's page says",
+        type=dollars,
+    )
     _flag(run, "--stale", "also redo what is out of date")
     _flag(run, "--force", "redo everything")
     _flag(run, "--dry-run", "show calls, tokens and price of every stage; ask no model")

@@ -26,8 +26,8 @@ from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
-from engine.pipeline.order import budget_words
-from engine.pipeline.planner import RemainingWork
+from engine.pipeline.order import budget_words, cut_off_words
+from engine.pipeline.planner import CENT, RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.acknowledged import rows_unwritten
@@ -35,7 +35,6 @@ from engine.store.lock import Holder
 from engine.store.open_reader import reader_or_empty
 from engine.watch import Watch, targets_of
 
-CENT: Final = 0.01
 NO_ROOM: Final = (
     "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
     "stored before is kept, and `crosswind run` goes on from here"
@@ -139,6 +138,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
         "spent_usd": status.watch.reader.spent_usd(),
+        "unsettled_usd": status.watch.reader.unsettled_usd(),
         "spent_usd_by_role": status.watch.reader.spent_by_role(),
         "unpriced_calls": _of_real_models(status, status.watch.reader.unpriced_calls()),
         "failed": count_of(status.failures),
@@ -252,11 +252,17 @@ def _spending_lines(status: Status) -> Iterator[str]:
     and the evaluators, and none includes the generator."""
     reader = status.watch.reader
     roles = reader.spent_by_role()
-    if any(roles.values()):
-        cents = in_cents([roles[role] for role in ROLES if role in roles])
-        parts = zip((words for role, words in ROLES.items() if role in roles), cents, strict=True)
+    spent = {words: roles[role] for role, words in ROLES.items() if role in roles}
+    if counted := reader.counted_usd():
+        spent["cut off"] = counted
+    if any(spent.values()):
+        cents = in_cents([*spent.values()])
+        parts = zip(spent, cents, strict=True)
         sum_words = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
         yield f"spent by all runs: ${sum(cents) / 100:.2f} = {sum_words}"
+    unsettled = reader.unsettled_usd()
+    if unsettled >= CENT:
+        yield f"! {cut_off_words(unsettled)}; `crosswind run` asks what they are counted as"
     unmetered = _of_real_models(status, reader.unmetered_calls())
     unpriced = _of_real_models(status, reader.unpriced_calls()) - unmetered
     if unpriced:
