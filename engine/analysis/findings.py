@@ -179,9 +179,12 @@ def p_value_words(p: float | None) -> str:
     return f"p = {p:.{digits}f}".replace("0.", ".", 1)
 
 
-def marks_mean(family: ComparisonFamily) -> str:
-    """What ✓ stands for, and among how many comparisons; shown wherever the marks are."""
-    return f"{PROMISE}, among {family}."
+def marks_mean(analysis: Analysis) -> str:
+    """What ✓ stands for, or that nothing has it, and among how many comparisons; shown wherever the
+    marks are."""
+    pairs = (pair for _, pairs in pairs_by_kind(analysis) for pair in pairs)
+    is_any = any(difference.sure for difference in (*pairs, *analysis.gaps))
+    return f"{PROMISE if is_any else 'Nothing is significant'}, among {analysis.family}."
 
 
 # What is found
@@ -254,7 +257,8 @@ def _difference(pair: Comparison, where: str) -> str:
     pair = pair.greater_first
     over = f"({_evidence_size(pair)})"
     if pair.difference == 0:
-        return f"{where}: {pair.left} and {pair.right} pass equally often {over}"
+        interval = f" {points_interval(pair.low, pair.high)}".rstrip()
+        return f"{where}: {pair.left} and {pair.right} differ by 0 points{interval} {over}"
     text = (
         f"{where}: {pair.left} passes more often than {pair.right}, by {points(pair.difference)} "
         f"{points_interval(pair.low, pair.high)}"

@@ -75,7 +75,7 @@ def results_table(
         parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
     parts += _exposure(analysis, page)
     if analysis.family.size:
-        parts += _wrapped(marks_mean(analysis.family), page.width)
+        parts += _wrapped(marks_mean(analysis), page.width)
     for finding in findings(analysis):
         parts += wrap(str(finding), page.width, subsequent_indent="  ")
     for note in _notes(analysis):

@@ -242,7 +242,8 @@ class _Reader:
         tail = rf"(: may be chance(?:, as one comparison of several)? \({_OVER}\))?"
         more = rf"{where}: {_NAME} passes more often than {_NAME}, by {_POINTS} {_ENDS}{tail}"
         yield more, self._pair
-        yield rf"{where}: {_NAME} and {_NAME} pass equally often \({_OVER}\)", self._equal
+        equal = rf"{where}: {_NAME} and {_NAME} differ by 0 points(?: {_ENDS})? \({_OVER}\)"
+        yield equal, self._equal
         differences = rf"([\d,]+|none) of {_COUNT} differences between targets"
         count = rf"{where}: {differences} (?:is|are) significant(.*)"
         yield count, self._counted
@@ -335,9 +336,22 @@ class _Reader:
             and (over is None or _int(over) == one.bases)
         )
 
-    def _equal(self, mark: str, where: str, first: str, second: str, over: str) -> bool:
+    def _equal(
+        self,
+        mark: str,
+        where: str,
+        first: str,
+        second: str,
+        low: str | None,
+        high: str | None,
+        over: str,
+    ) -> bool:
         one = of_pair(self.found, _track(where), first, second)
-        return mark == "·" and one is not None and one.estimate == 0 and one.bases == _int(over)
+        if one is None or one.estimate != 0 or one.bases != _int(over):
+            return False
+        ends = (one.low, one.high)
+        said = tuple(None if end is None else _end(end) for end in ends)
+        return mark == "·" and said == (low, high)
 
     def _on(self, where: str) -> list[tuple[tuple[str | None, str, str], Difference]]:
         track = _track(where)

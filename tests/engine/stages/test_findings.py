@@ -100,8 +100,12 @@ def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
 
 
 def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
-    texts = said(Certainty.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
-    assert any("may be chance" in text or "equally often" in text for text in texts)
+    alike, differing = (
+        {"one": "++ +- --", "other": "+- ++ --"},
+        {"one": "++ ++ --", "other": "+- ++ --"},
+    )
+    assert any("differ by 0 points [−" in text for text in said(Certainty.OPEN, alike))
+    assert any("may be chance" in text for text in said(Certainty.OPEN, differing))
     assert said(Certainty.SIGNIFICANT, {"one": "++ +- --", "other": "+- ++ --"}) == []
 
 
@@ -178,10 +182,11 @@ def test_a_hundred_targets_are_told_in_few_words() -> None:
 
 def test_what_the_marks_mean_is_said_with_the_family() -> None:
     found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5)})
-    assert marks_mean(analysed(found).family) == (
-        "✓ significant: of results like these, at most 5% carry any false ✓, among 4 comparisons: "
-        "1 pair of targets, 3 demographic gaps."
-    )
+    among = "among 4 comparisons: 1 pair of targets, 3 demographic gaps"
+    promise = "✓ significant: of results like these, at most 5% carry any false ✓"
+    assert marks_mean(analysed(found)) == f"{promise}, {among}."
+    alike = outcomes({"one": mixed(0.5), "other": mixed(0.5)})
+    assert marks_mean(analysed(alike)) == f"Nothing is significant, {among}."
 
 
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
