@@ -263,7 +263,7 @@ class CheckKind(StrEnum):
     GROUPS = "groups"
     """The values of the demographic axes, guessed from the user's messages alone."""
     LANDMARKS = "landmarks"
-    """Whether the user's message carried out the landmark of its turn, for each delivered one."""
+    """Whether the user's message carried out the landmark of its turn, for each reached one."""
 
     @property
     def in_words(self) -> str:

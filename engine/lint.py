@@ -59,8 +59,7 @@ _SENTENCES: Final[Mapping[LintRule, str]] = {
     LintRule.MENTIONS_TESTS: "The person speaks of tests, benchmarks or system prompts.",
     LintRule.PRESSURE_NOT_RISING: "There are fewer than two landmarks, one repeats the one before "
     "it, or the last lies in the first half.",
-    LintRule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never "
-    "delivered.",
+    LintRule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never reached.",
     LintRule.NEAR_DUPLICATE: f"Two base scenarios of a metric have {ALIKE:.0%} of their words or "
     "more in common.",
     LintRule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the latent goal.",

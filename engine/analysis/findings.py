@@ -525,10 +525,10 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         if target.exposure.conversations
     }
     early = {name: exposure.early_share for name, exposure in exposures.items()}
-    delivered = {name: exposure.delivered_share for name, exposure in exposures.items()}
+    reached = {name: exposure.reached_share for name, exposure in exposures.items()}
     unlike = [
         *_differing_shares("conversations that ended early", early),
-        *_differing_shares("landmarks delivered", delivered),
+        *_differing_shares("landmarks reached", reached),
     ]
     if unlike:
         yield Finding(
@@ -714,5 +714,5 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             Certainty.CAUTION,
             "whether the user model carried out its landmarks is not known for "
             f"{plural(unasked, 'conversation')}; with `checks: {{landmarks: true}}` the next "
-            "`crosswind run` checks those in which any was delivered",
+            "`crosswind run` checks those in which any was reached",
         )

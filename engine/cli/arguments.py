@@ -338,7 +338,7 @@ def _pilot(command: AddCommand) -> None:
     pilot = command(
         "pilot",
         "play a few conversations of every metric and show problems before all are paid for",
-        "It shows metrics that do not separate targets, landmarks that are not delivered or "
+        "It shows metrics that do not separate targets, landmarks that are not reached or "
         "carried out, missing verdicts and judges that disagree, early ends, and the price of a "
         "conversation and of the rest. What it plays is kept and counts.",
     )

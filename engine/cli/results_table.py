@@ -158,10 +158,10 @@ def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
         return []
     if all(exposure.is_full for exposure in exposures.values()):
         planned = sum(exposure.planned for exposure in exposures.values())
-        landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
+        landmarks = f"all {planned:,} landmarks were reached" if planned else "no landmarks"
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
     rows = [[name, *exposure_words(exposure)] for name, exposure in exposures.items()]
-    head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
+    head = ["exposure", "ended early", "landmarks reached", "reached the last"]
     return [_table_that_fits(head, rows, {1, 2, 3}, page)]
 
 

@@ -198,7 +198,7 @@ def _require_pressure(bench: BenchmarkContext) -> None:
     problems = [
         Problem(
             f"{metric.id} must hold `{metric.when}`, from the second landmark on, and none is "
-            f"delivered with `{why}` in {config.path.name}: all of it would be unscored",
+            f"reached with `{why}` in {config.path.name}: all of it would be unscored",
             bench.definition.path,
             key=f"metrics[{number}].when",
             hint=f"change `{why}`, or say `when: at_the_end` or `when: anywhere` here",

@@ -138,7 +138,7 @@ class _Held:
                 self.same(f"{target} {track} if passed", high, (passed + asked - count) / asked)
 
     def _exposure(self, target: str, said: Mapping[str, int]) -> None:
-        names = ("conversations", "early", "planned", "delivered", "with_landmarks", "reached_last")
+        names = ("conversations", "early", "planned", "reached", "with_landmarks", "reached_last")
         true = dict(zip(names, self.found.exposure(target), strict=True))
         self.same(f"{target} exposure", dict(said), true)
 
@@ -274,7 +274,7 @@ class _Reader:
         share = rf"(\d+)% \({_NAME}\) to (\d+)% \({_NAME}\)"
         yield (
             rf"targets were not exposed equally: (?:conversations that ended early from {share})?"
-            rf"(?:, )?(?:landmarks delivered from {share})?; .*",
+            rf"(?:, )?(?:landmarks reached from {share})?; .*",
             self._exposed,
         )
         yield rf"reached the last landmark: 0 of {_COUNT} conversations? of .*", self._unreached
@@ -473,9 +473,9 @@ class _Reader:
 
     def _exposed(self, mark: str, *said: str | None) -> bool:
         shares = {
-            target: (early / count, delivered / planned if planned else None)
+            target: (early / count, reached / planned if planned else None)
             for target in self.found.targets
-            for count, early, planned, delivered, _, _ in [self.found.exposure(target)]
+            for count, early, planned, reached, _, _ in [self.found.exposure(target)]
             if count
         }
         for place, (low, least, high, most) in enumerate((said[:4], said[4:])):

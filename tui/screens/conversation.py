@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.analysis.comparability import undelivered_landmarks
+from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Scenario, Stage, base_id
 from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
@@ -439,7 +439,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return []
         turns = max((message.turn for message in dialogue.messages), default=0)
         is_over = dialogue.take is not None and dialogue.take.finished
-        missed = undelivered_landmarks(scenario.landmarks, turns) if is_over else []
+        missed = unreached_landmarks(scenario.landmarks, turns) if is_over else []
         if not self._setup:
             return [Rule("setup", _setup_words(missed), "L opens")]
         return [Rule("setup", _setup_words(missed), "L closes"), *_setup(scenario, missed)]
@@ -516,11 +516,11 @@ def _wanted_take(takes: Sequence[StoredTake], number: int | None) -> StoredTake 
 
 def _setup_words(missed: Sequence[Landmark]) -> str:
     never = plural(len(missed), "landmark")
-    return f"setup, {never} never delivered" if missed else "persona, goals, landmarks"
+    return f"setup, {never} never reached" if missed else "persona, goals, landmarks"
 
 
 def _setup(scenario: Scenario, missed: Sequence[Landmark]) -> list[Block]:
-    never = {mark: " (never delivered)" if mark in missed else "" for mark in scenario.landmarks}
+    never = {mark: " (never reached)" if mark in missed else "" for mark in scenario.landmarks}
     parts = [
         ("persona", scenario.persona),
         ("goal", scenario.user_goal),
