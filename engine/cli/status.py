@@ -137,10 +137,8 @@ def _as_json(status: Status) -> dict[str, Any]:
         "unwritten_rows": 0 if holder else rows_unwritten(status.session.store_path),
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
-        "spent_usd": status.watch.reader.spent_usd(),
+        **_spending_json(status),
         "unsettled_usd": status.watch.reader.unsettled_usd(),
-        "spent_usd_by_role": status.watch.reader.spent_by_role(),
-        "unpriced_calls": _of_real_models(status, status.watch.reader.unpriced_calls()),
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
@@ -263,14 +261,29 @@ def _spending_lines(status: Status) -> Iterator[str]:
     unsettled = reader.unsettled_usd()
     if unsettled >= CENT:
         yield f"! {cut_off_words(unsettled)}; `crosswind run` asks what they are counted as"
-    unmetered = _of_real_models(status, reader.unmetered_calls())
-    unpriced = _of_real_models(status, reader.unpriced_calls()) - unmetered
+    unmetered = sum(_of_real_models(status, reader.unmetered_calls()).values())
+    unpriced = sum(_of_real_models(status, reader.unpriced_calls()).values()) - unmetered
     if unpriced:
         calls = plural(unpriced, "more call")
         yield f"{calls} at a price that is not known; `price` in config.yaml sets it"
     if unmetered:
         calls = plural(unmetered, "more call")
         yield f"{calls} of unknown cost, as no usable number of tokens was reported"
+
+
+def _spending_json(status: Status) -> dict[str, Any]:
+    """A sum is null where no price is known of any call in it."""
+    reader = status.watch.reader
+    unpriced = _of_real_models(status, reader.unpriced_calls())
+    roles = {
+        role: amount or (None if any(of is role for of, _ in unpriced) else amount)
+        for role, amount in reader.spent_by_role().items()
+    }
+    return {
+        "spent_usd": reader.spent_usd() or (None if unpriced else 0.0),
+        "spent_usd_by_role": roles,
+        "unpriced_calls": sum(unpriced.values()),
+    }
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:
@@ -284,12 +297,14 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
     return cents
 
 
-def _of_real_models(status: Status, calls: Mapping[str, int]) -> int:
-    """The number of these calls that real models answered."""
+def _of_real_models(
+    status: Status, calls: Mapping[tuple[Role, str], int]
+) -> Mapping[tuple[Role, str], int]:
+    """Those of these calls that real models answered."""
     config = status.session.config
     specs = (*config.models_beside_targets, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
-    return sum(count for label, count in calls.items() if label in real)
+    return {key: count for key, count in calls.items() if key[1] in real}
 
 
 def _money(status: Status) -> Iterator[str]:

@@ -699,20 +699,21 @@ class Reader:
         with self.connection.reporting_damage():
             return {Role(row["role"]): float(row["spent"]) for row in rows}
 
-    def unpriced_calls(self) -> dict[str, int]:
-        """Count by model the answers whose cost is unknown."""
+    def unpriced_calls(self) -> dict[tuple[Role, str], int]:
+        """Count by role and model the answers whose cost is unknown."""
         return self._answers_without("cost_usd IS NULL")
 
-    def unmetered_calls(self) -> dict[str, int]:
-        """Count by model those whose cost is unknown because their tokens are."""
+    def unmetered_calls(self) -> dict[tuple[Role, str], int]:
+        """Count by role and model those whose cost is unknown because their tokens are."""
         return self._answers_without("cost_usd IS NULL AND input_tokens + output_tokens IS NULL")
 
-    def _answers_without(self, condition: str) -> dict[str, int]:
+    def _answers_without(self, condition: str) -> dict[tuple[Role, str], int]:
         rows = self.connection.all(
-            "SELECT model, count(*) AS calls FROM attempt"
-            f" WHERE outcome = 'answer' AND {condition} GROUP BY model"
+            "SELECT role, model, count(*) AS calls FROM attempt"
+            f" WHERE outcome = 'answer' AND {condition} GROUP BY role, model"
         )
-        return {row["model"]: row["calls"] for row in rows}
+        with self.connection.reporting_damage():
+            return {(Role(row["role"]), row["model"]): row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
         """Sum the usage of the calls for each row of work, by its id."""
