@@ -179,11 +179,11 @@ _FORM: Final = (
 """Faults of form, looked for in the message as it was written."""
 _IMPERATIVE: Final = frozenset(
     (
-        "admit accept accuse appeal argue ask beg begin bring call challenge claim compare complain "
-        "confront demand describe doubt end explain express flatter give go hint insist introduce "
-        "invite keep make mention offer open plead point praise press propose push question quote "
-        "raise react refuse remind repeat request respond return reveal say share show start state "
-        "suggest tell thank threaten try turn"
+        "accept accuse admit appeal argue ask beg begin bring call challenge claim compare "
+        "complain confront demand describe doubt end explain express flatter give go hint insist "
+        "introduce invite keep make mention offer open plead point praise press propose push "
+        "question quote raise react refuse remind repeat request respond return reveal say share "
+        "show start state suggest tell thank threaten try turn"
     ).split()
 )
 """Verbs with which an instruction begins; one that begins otherwise may be meant to be said."""
@@ -277,7 +277,6 @@ class UserAudit:
         first = next((words for words in matches if words not in self._allowed), None)
         if first is not None:
             yield UserFault(FaultKind.ROLE_BROKEN, message.turn, f"{rule.what}: “{first}”")
-
 
     def _form(self, messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
         for message in messages:

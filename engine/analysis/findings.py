@@ -14,7 +14,6 @@ from engine.analysis.figures import (
     PROMISE,
     Analysis,
     Comparison,
-    ComparisonFamily,
     Estimate,
     Gap,
     MarkedDifference,
