@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import log, sqrt
@@ -90,6 +90,17 @@ class TrackScore:
         if after is not None:
             self.scored += 1
             self.passed += after
+
+
+class StateCorrection(NamedTuple):
+    """A row of work whose stored state is not so."""
+
+    benchmark: str
+    stage: Stage
+    unit: str
+    target: str | None
+    was: State
+    state: State
 
 
 class EventRate:
@@ -293,6 +304,8 @@ class Progress:
     run_state: NoteKind | None = None
     """The latest event of the run as a whole; None where nothing ever ran."""
     notes: deque[Noted] = field(default_factory=lambda: deque(maxlen=100))
+    begun: set[tuple[str, Stage]] = field(default_factory=set)
+    """The stages of which a row was begun by the current run, as far as its facts were applied."""
 
     @property
     def run_end(self) -> RunEnd | None:
@@ -345,8 +358,21 @@ class Progress:
             case _:
                 pass
 
+    def correct(self, corrections: Iterable[StateCorrection], *, back: bool = False) -> None:
+        """Count these rows in the states that they are in; with `back`, in the stored ones again.
+        No fact may be applied in between, as facts say how a row's stored state changes."""
+        for row in corrections:
+            was, state = (row.state, row.was) if back else (row.was, row.state)
+            self.stage_tally(row.benchmark, row.stage).move(was, state)
+            if row.target is not None:
+                target = self.target(row.benchmark, row.target)
+                tally = target.simulate if row.stage is Stage.SIMULATE else target.evaluate
+                tally.move(was, state)
+
     def _state_changed(self, fact: StateChanged) -> None:
         self.stage_tally(fact.benchmark, fact.stage).move(fact.was, fact.state)
+        if fact.state is State.RUNNING:
+            self.begun.add((fact.benchmark, fact.stage))
         if fact.target is None:
             return
         target = self.target(fact.benchmark, fact.target)
@@ -397,3 +423,5 @@ class Progress:
                 pass
             case kind:
                 self.run_state = kind
+                if kind is NoteKind.RUN_STARTED:
+                    self.begun.clear()

@@ -11,7 +11,7 @@ from engine.benchmark import Metric, Stage, State
 from engine.facts import Fact, NoteKind, TakeStarted, VerdictGiven
 from engine.jury import Jury
 from engine.link import EngineLink
-from engine.progress import Progress, StateCounts
+from engine.progress import Progress, StateCorrection, StateCounts
 from engine.scripted import Parts, scripts_in_words
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
@@ -110,6 +110,8 @@ class Watch:
     _version: int = field(init=False, default=-1)
     _at_work: set[str] = field(init=False, default_factory=set)
     """Benchmarks with a take or verdict since the watch began or was described."""
+    corrections: dict[str, Sequence[StateCorrection]] = field(init=False, default_factory=dict)
+    """By benchmark: rows counted in another state than the stored one."""
     _written: dict[str, tuple[object, WrittenCounts]] = field(init=False, default_factory=dict)
     """By benchmark: what `written` found, and for which rows of work."""
 
@@ -178,6 +180,18 @@ class Watch:
         is_written = bool(written.total) and written.done == written.total
         return WrittenCounts(len(metrics) if is_written else 0, to_do, variants)
 
+    def correct(self, benchmark: str, rows: Sequence[StateCorrection], seq: int) -> None:
+        """Count rows as they are, until a fact beyond `seq` tells of a new one."""
+        if seq == self.progress.seq:
+            self.progress.correct(self.corrections.pop(benchmark, ()), back=True)
+            self.progress.correct(rows)
+            self.corrections[benchmark] = rows
+
+    def _take_back_corrections(self) -> None:
+        for rows in self.corrections.values():
+            self.progress.correct(rows, back=True)
+        self.corrections.clear()
+
     def poll(self) -> Sequence[Fact]:
         """Apply and return the facts since the last call; cheap where there are none."""
         # SQLite's own counter of commits by other connections, which is cheap to read
@@ -187,6 +201,7 @@ class Watch:
         new_facts: list[Fact] = []
         # in batches, so that a watcher that starts late holds no read transaction for long
         while facts := self.reader.facts(self.progress.seq):
+            self._take_back_corrections()
             for fact in facts:
                 self.progress.apply(fact)
             new_facts += facts

@@ -59,7 +59,8 @@ def exit_summary(watch: Watch) -> Iterator[str]:
 def failures(watch: Watch) -> Sequence[FailureGroup]:
     """The remaining failures of all watched benchmarks. Raises `StoreError`."""
     infos = watch.benchmarks
-    return standing_failures(watch.reader, [info.name for info in infos], targets_of(infos))
+    names = [info.name for info in infos]
+    return standing_failures(watch.reader, names, targets_of(infos), watch.corrections)
 
 
 def _total(watch: Watch, info: BenchmarkInfo) -> int:

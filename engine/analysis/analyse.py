@@ -32,7 +32,7 @@ from engine.analysis.tallies import (
     tally,
 )
 from engine.benchmark import Track
-from engine.checks import UserAuditMode
+from engine.checks import CheckKind, UserAuditMode
 from engine.display import plural
 from engine.statistics.clusters import intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
@@ -74,10 +74,13 @@ class AnalysisContext:
     """By target."""
     guesses: Sequence[GuessedAxis] = ()
     """One for every axis of every counting conversation."""
+    unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
 
 
-def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
-    """Analyse a benchmark's outcomes."""
+def analyse(
+    outcomes: Iterable[Outcome], about: AnalysisContext, *, exploratory: bool = False
+) -> Analysis:
+    """Analyse a benchmark's outcomes; `exploratory` is that of a `ComparisonFamily`."""
     outcomes = list(outcomes)
     tallies = tally(outcomes, list(about.targets))
     staleness, exposure = _staleness(outcomes), _exposure(outcomes)
@@ -93,7 +96,7 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
     results.sort(key=standing_key)
     # in the order of the table, so that a pair names the one that stands higher first
     ordered = {result.target: tallies[result.target] for result in results}
-    marked = contrasts(compared(ordered))
+    marked = contrasts(compared(ordered), exploratory=exploratory)
     ranked = {track: scored_on(ordered, track) for track in Track}
     places = ranks(ranked, marked.comparisons)
     return Analysis(
@@ -119,6 +122,7 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
         user_audit=about.user_audit,
         user_audits=about.user_audits,
         group_checks=group_checks(about.guesses),
+        unanswered=about.unanswered,
     )
 
 

@@ -16,7 +16,7 @@ from engine.analysis.provenance import (
     staleness_sums,
 )
 from engine.benchmark import ConversationKey, Track, base_id
-from engine.checks import FaultKind, UserAuditMode
+from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.display import plural
 from engine.progress import others_in_words
 from engine.statistics.ranks import RankRange
@@ -286,10 +286,6 @@ class Gap(MarkedDifference):
     """None for all targets pooled."""
 
 
-PROMISE: Final = "✓ significant: of results like these, at most 5% carry any false ✓"
-"""What a mark means."""
-
-
 @dataclass(frozen=True, slots=True)
 class ComparisonFamily:
     """The comparisons that share one error rate: all those in a benchmark's results, or in those of
@@ -300,12 +296,30 @@ class ComparisonFamily:
     """Pairs of targets, on all metrics and on each track."""
     gaps: int = 0
     """Demographic gaps, of all targets together and of each."""
+    exploratory: bool = False
+    """Whether the false discovery rate is controlled, rather than the probability of any false
+    mark."""
     pairs_on_like: int = 0
     """Pairs of targets, for benchmarks like these."""
 
     @property
     def size(self) -> int:
         return self.pairs + self.gaps + self.pairs_on_like
+
+    @property
+    def mark(self) -> str:
+        """The word for a marked comparison."""
+        return "worth a look" if self.exploratory else "significant"
+
+    @property
+    def promise(self) -> str:
+        """What ✓ means, in a sentence."""
+        if self.exploratory:
+            return (
+                "Exploratory: ✓ is no more than worth a look; on average at most 5% of such marks "
+                "are false (false discovery rate)"
+            )
+        return "✓ significant: of results like these, at most 5% carry any false ✓"
 
     def __str__(self) -> str:
         """`45 comparisons: 30 pairs of targets, 15 demographic gaps`."""
@@ -419,6 +433,8 @@ class Analysis:
     """By target; empty where the audit is off."""
     group_checks: Mapping[str, GroupCheck] = field(default_factory=dict)
     """By axis of the counting conversations."""
+    unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
+    """Counting conversations of which a check was asked for and gave no usable answer."""
 
     @property
     def part(self) -> str:

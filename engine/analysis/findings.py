@@ -11,9 +11,9 @@ from typing import Final
 from engine.analysis.comparability import GroupCheck, unchecked_axes
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
-    PROMISE,
     Analysis,
     Comparison,
+    ComparisonFamily,
     Estimate,
     Gap,
     MarkedDifference,
@@ -23,7 +23,7 @@ from engine.analysis.figures import (
 )
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
-from engine.checks import FaultKind, UserAuditMode
+from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.display import joined_names, percent, plural, span
 from engine.statistics.distributions import Interval
 from engine.statistics.paired import ERROR_RATE
@@ -178,12 +178,9 @@ def p_value_words(p: float | None) -> str:
     return f"p = {p:.{digits}f}".replace("0.", ".", 1)
 
 
-def marks_mean(analysis: Analysis) -> str:
-    """What ✓ stands for, or that nothing has it, and among how many comparisons; shown wherever the
-    marks are."""
-    pairs = (pair for _, pairs in pairs_by_kind(analysis) for pair in pairs)
-    is_any = any(difference.sure for difference in (*pairs, *analysis.gaps))
-    return f"{PROMISE if is_any else 'Nothing is significant'}, among {analysis.family}."
+def marks_mean(family: ComparisonFamily) -> str:
+    """What ✓ stands for, and among how many comparisons; shown wherever the marks are."""
+    return f"{family.promise}, among {family}."
 
 
 # What is found
@@ -211,14 +208,16 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
                     Certainty.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}"
                 )
         else:
-            yield from _pair_findings(pairs, metrics_of(track))
+            yield from _pair_findings(pairs, metrics_of(track), analysis.family)
 
 
-def _pair_findings(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
+def _pair_findings(
+    pairs: Sequence[Comparison], where: str, family: ComparisonFamily
+) -> Iterator[Finding]:
     """The significant pairs first; more than `_FEW` are only counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
-        yield _finding_with_count(pairs, sure, where)
+        yield _finding_with_count(pairs, sure, where, family.mark)
     else:
         yield from _finding_per_pair([*sure, *(pair for pair in pairs if not pair.sure)], where)
 
@@ -231,13 +230,13 @@ def _finding_per_pair(pairs: Sequence[Comparison], where: str) -> Iterator[Findi
 
 
 def _finding_with_count(
-    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str
+    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str, mark: str
 ) -> Finding:
     if not sure:
-        text = f"{where}: none of {len(pairs):,} differences between targets is significant"
+        text = f"{where}: none of {len(pairs):,} differences between targets is {mark}"
         return Finding(Certainty.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
-    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} significant"
+    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} {mark}"
     return Finding(Certainty.SIGNIFICANT, text + _leaders(pairs))
 
 
@@ -256,8 +255,7 @@ def _difference(pair: Comparison, where: str) -> str:
     pair = pair.greater_first
     over = f"({_evidence_size(pair)})"
     if pair.difference == 0:
-        interval = f" {points_interval(pair.low, pair.high)}".rstrip()
-        return f"{where}: {pair.left} and {pair.right} differ by 0 points{interval} {over}"
+        return f"{where}: {pair.left} and {pair.right} pass equally often {over}"
     text = (
         f"{where}: {pair.left} passes more often than {pair.right}, by {points(pair.difference)} "
         f"{points_interval(pair.low, pair.high)}"
@@ -321,7 +319,7 @@ def scope_sentence(analysis: Overall) -> str:
 
 def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
-        yield from _pair_findings(pairs, where)
+        yield from _pair_findings(pairs, where, analysis.family)
     if analysis.benchmarks:
         yield Finding(Certainty.CAUTION, scope_sentence(analysis))
     if analysis.skipped:
@@ -371,6 +369,7 @@ def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> boo
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:
     """The ranks that rule out any place, the best first."""
+    mark = analysis.family.mark
     for track in analysis.tracks:
         ranked = [
             (target.target, target.ranks[track])
@@ -389,7 +388,7 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Certainty.SIGNIFICANT, text)
         elif ranked:
-            text = f"{track}: ranks cannot be told: no difference between targets is significant"
+            text = f"{track}: ranks cannot be told: no difference between targets is {mark}"
             yield Finding(Certainty.OPEN, text)
 
 
@@ -399,24 +398,23 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
-    sure = [gap for gap in analysis.gaps if gap.sure]
+    sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
     shown = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in shown:
         yield Finding(Certainty.SIGNIFICANT, _gap(gap))
     if len(shown) < len(sure):
         count = len(sure) - len(shown)
         are = "is" if count == 1 else "are"
-        text = f"{plural(count, 'demographic gap')} of single targets {are} significant"
+        text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
         yield Finding(Certainty.SIGNIFICANT, text)
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
         if len(tested) == 1:
-            text = f"the only demographic gap, by {axes[0]}, is not significant"
-            text += ": chance may explain it"
+            text = f"the only demographic gap, by {axes[0]}, is not {mark}: chance may explain it"
         else:
-            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is "
-            text += "significant: chance may explain every one"
+            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is {mark}: "
+            text += "chance may explain every one"
         yield Finding(Certainty.OPEN, text)
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)
@@ -445,11 +443,12 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
     """Whether targets could have known the group: without that no gap can show."""
     checks = analysis.group_checks
     if missing := unchecked_axes(checks, open_axes):
+        advice = "`checks: {groups: true}` has a model guess it from the user's messages"
         yield Finding(
             Certainty.CAUTION,
             f"{joined_names(missing)}: nobody has checked whether a target could have known the "
-            "group; if none could, no gap can show (`checks: {groups: true}` has a model guess it "
-            "from the user's messages)",
+            f"group; if none could, no gap can show "
+            f"({_unanswered(analysis, CheckKind.GROUPS) or advice})",
         )
     for check in checks.values():
         if check.checked:
@@ -524,10 +523,10 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         if target.exposure.conversations
     }
     early = {name: exposure.early_share for name, exposure in exposures.items()}
-    reached = {name: exposure.reached_share for name, exposure in exposures.items()}
+    delivered = {name: exposure.delivered_share for name, exposure in exposures.items()}
     unlike = [
         *_differing_shares("conversations that ended early", early),
-        *_differing_shares("landmarks reached", reached),
+        *_differing_shares("landmarks delivered", delivered),
     ]
     if unlike:
         yield Finding(
@@ -709,9 +708,19 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     known = [audit for audit in audits.values() if audit.landmarks_checked is not None]
     unasked = sum(audit.of - (audit.landmarks_checked or 0) for audit in known)
     if unasked:
+        advice = (
+            "with `checks: {landmarks: true}` the next `crosswind run` checks those in which any "
+            "was delivered"
+        )
         yield Finding(
             Certainty.CAUTION,
             "whether the user model carried out its landmarks is not known for "
-            f"{plural(unasked, 'conversation')}; with `checks: {{landmarks: true}}` the next "
-            "`crosswind run` checks those in which any was reached",
+            f"{plural(unasked, 'conversation')}; "
+            f"{_unanswered(analysis, CheckKind.LANDMARKS) or advice}",
         )
+
+
+def _unanswered(analysis: Analysis, kind: CheckKind) -> str:
+    """How often a check was asked for in vain; empty where it never was."""
+    count = analysis.unanswered.get(kind, 0)
+    return f"the checker gave no usable answer in {plural(count, 'conversation')}" if count else ""

@@ -40,6 +40,7 @@ from engine.statistics.paired import (
     SHARES_OF_ALL,
     Difference,
     FamilyPart,
+    false_discovery,
     simultaneous,
 )
 from engine.statistics.rates import like_these, like_these_interval, mean_interval, mean_of
@@ -51,8 +52,9 @@ _Of = tuple[Track, str, str]
 """A track and two targets."""
 
 
-def overall(analyses: Sequence[Analysis]) -> Overall:
-    """Combine the analyses of several benchmarks; the comparisons are a family of their own."""
+def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
+    """Combine the analyses of several benchmarks; the comparisons are a family of their own.
+    `exploratory` is that of a `ComparisonFamily`."""
     counted = [
         analysis for analysis in analyses if any(target.scored for target in analysis.targets)
     ]
@@ -70,7 +72,7 @@ def overall(analyses: Sequence[Analysis]) -> Overall:
         targets=results,
         comparisons=(),
         gaps=(),
-        family=ComparisonFamily(),
+        family=ComparisonFamily(exploratory=exploratory),
         agreement=(),
         no_signal=(),
         judges=_judges(counted),
@@ -221,7 +223,11 @@ def _marked(unmarked: Overall, differences: Mapping[_Of, Sequence[Difference]]) 
         FamilyPart.PAIRS_ON_TRACKS: [pair.difference for pair, _ in these],
         FamilyPart.PAIRS_ON_LIKE: [pair.difference for pair, _ in like],
     }
-    marked = simultaneous(family, SHARES_OF_ALL)
+    marked = (
+        false_discovery([difference for part in family.values() for difference in part])
+        if unmarked.family.exploratory
+        else simultaneous(family, SHARES_OF_ALL)
+    )
     results = [
         replace(comparison(pair, adjusted), benchmarks=benchmarks)
         for (pair, benchmarks), adjusted in zip([*these, *like], marked, strict=True)

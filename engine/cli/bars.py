@@ -28,6 +28,8 @@ class BarPrinter:
             if name != watch.progress.benchmark:
                 self._hide(name)
                 continue
+            if (name, stage) not in watch.progress.begun:
+                continue
             self._update(name, stage, None, tally)
             if stage in {Stage.SIMULATE, Stage.EVALUATE}:
                 for target, target_progress in watch.progress.targets_of(name).items():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from engine.benchmark import Stage, State
 from engine.cli.console import out, tell
 from engine.cli.engine_handle import RefusedError, accepted
+from engine.cli.lines import NOT_REDONE
 from engine.cli.pipelines import writing
 from engine.cli.session import Session
 from engine.errors import InputError, Problem, WorkspaceBusyError
@@ -77,7 +78,7 @@ def _follow(
             elif isinstance(fact, VerdictGiven) and (fact.benchmark, str(fact.key)) in at_work:
                 say(f"{fact.key}: {_verdict(fact)}")
         if at_work and is_gone:
-            tell("the engine ended before all was done; `crosswind run` goes on from here")
+            tell(f"the engine ended before all was done; {NOT_REDONE}")
             return RunResult(failed, stopped=True)
         time.sleep(POLL_SECONDS)
     return RunResult(failed, stopped=False)
@@ -87,8 +88,9 @@ def _finished_row(fact: Fact) -> StateChanged | None:
     """The fact, if it ends a row of work. One that is only played still has to be judged."""
     if not isinstance(fact, StateChanged):
         return None
+    # one that is done without having been at work was only put back to what it was before
     if fact.state is State.DONE and fact.stage is not Stage.SIMULATE:
-        return fact
+        return fact if fact.was is State.RUNNING else None
     return fact if fact.state in {State.FAILED, State.DROPPED} else None
 
 

@@ -46,7 +46,7 @@ class LinePrinter:
         self._shown = now
         turns = {info.name: info.turns for info in watch.benchmarks}
         for name, stage in list(watch.progress.stages):
-            if name not in turns:
+            if name not in turns or (name, stage) not in watch.progress.begun:
                 continue
             line = stage_line(watch.progress, name, stage, turns[name])
             if line is not None and self._last.get((name, stage)) != line:
@@ -82,6 +82,11 @@ def stopped_line(progress: Progress, command: str = "crosswind run") -> str:
     how = "; " if key is None else f" by `{key}`: raise it in config.yaml, then "
     return f"stopped before the end{how}`{command}` goes on from here"
 
+
+NOT_REDONE: Final = (
+    "`crosswind run` does what is missing; what has a result already is not asked for any more"
+)
+"""What becomes of a request to do again what there is, where it was stopped."""
 
 _COUNTED: Final = {Stage.GEN_SCENARIOS: " metrics and variants"}
 """The rows that a stage counts, where that is not obvious: here one row is all base scenarios of a

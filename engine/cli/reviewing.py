@@ -275,9 +275,7 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
 def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
     """What remains to be done in a benchmark, reviews included. Raises `InputError` and
     `StoreError`."""
-    definition = load_definition(session.workspace.definition_path(name))
-    config = config_of(session.config, name)
-    return RemainingWork.of(BenchmarkContext(session.workspace, config, reader, definition))
+    return Planner(session.workspace, session.config, reader).remaining(name)
 
 
 def _action(arguments: argparse.Namespace) -> ReviewAction | None:

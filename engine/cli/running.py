@@ -17,6 +17,7 @@ from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
 from engine.cli.lines import (
+    NOT_REDONE,
     count_of,
     failure_lines,
     failures_json,
@@ -336,6 +337,8 @@ def run_here(
     as_json = getattr(arguments, "json", False)
     if order.again and not as_json:
         _report_again(session, order.again)
+        if result.stopped:
+            tell(f"stopped before the end; {NOT_REDONE}")
     else:
         report(session, order, result, as_json=as_json)
     return exit_code(result) or held_to(session, order, gates)
@@ -399,7 +402,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     """Print the results of a run to stdout, and failures and next steps to stderr."""
     with session.reader() as reader:
         analyses = analyses_of(session, reader, order.benchmarks)
-        failures = standing_failures(reader, order.benchmarks, session.target_ids)
+        failures = standing_failures(reader, order.benchmarks, session.target_ids, {})
         progress = reader.snapshot()
     if as_json:
         rows = {name: as_rows(analysis) for name, analysis in analyses.items()}
@@ -418,6 +421,8 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     tell_failures(failures)
     if result.stopped:
         tell(stopped_line(progress))
+        if order.force or order.stale:
+            tell(NOT_REDONE)
 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
@@ -451,10 +456,10 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
 
 
 def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
-    if not session.store_path.exists():
-        return ()
-    with session.reader() as reader:
-        return standing_failures(reader, order.benchmarks, session.target_ids)
+    """What has failed and is tried again by a run for everything."""
+    with planning(session) as planner:
+        over = {name: planner.remaining(name).corrections for name in order.benchmarks}
+        return standing_failures(planner.reader, order.benchmarks, session.target_ids, over)
 
 
 def retry(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.benchmark import Role, Stage
-from engine.cli.console import out, out_json, out_sentences, table
+from engine.cli.console import out, out_json, out_sentences, table, tell
 from engine.cli.engine_handle import NOBODY
 from engine.cli.lines import (
     budget_to_raise,
@@ -24,17 +24,20 @@ from engine.cli.pricing import rejected_sentence
 from engine.cli.reviewing import ahead_of
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
+from engine.errors import InputError
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
-from engine.pipeline.order import budget_words, cut_off_words
-from engine.pipeline.planner import CENT, RemainingWork
+from engine.pipeline.order import budget_words
+from engine.pipeline.planner import RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.acknowledged import rows_unwritten
 from engine.store.lock import Holder
 from engine.store.open_reader import reader_or_empty
+from engine.store.reader import Reader
 from engine.watch import Watch, targets_of
 
+CENT: Final = 0.01
 NO_ROOM: Final = (
     "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
     "stored before is kept, and `crosswind run` goes on from here"
@@ -77,9 +80,9 @@ class Status:
 
     @property
     def failures(self) -> Sequence[FailureGroup]:
-        infos = self.watch.benchmarks
+        infos, watch = self.watch.benchmarks, self.watch
         return standing_failures(
-            self.watch.reader, [info.name for info in infos], targets_of(infos)
+            watch.reader, [info.name for info in infos], targets_of(infos), watch.corrections
         )
 
 
@@ -88,13 +91,25 @@ def status(arguments: argparse.Namespace) -> int:
     infos = session.watched()
     holder = session.holder()
     with closing(Watch(reader_or_empty(session.store_path), infos)) as watched:
-        ahead = {info.name: ahead_of(session, info.name, watched.reader) for info in infos}
+        ahead = {info.name: _ahead(session, info.name, watched.reader) for info in infos}
+        # an engine at work settles its own rows
+        for name, remaining in ahead.items() if holder is None else ():
+            watched.correct(name, remaining.corrections, remaining.seq)
         state = Status(session, holder, _board(session, holder), watched, ahead)
         if arguments.json:
             out_json(_as_json(state))
         else:
             _print(state)
     return 0
+
+
+def _ahead(session: Session, name: str, reader: Reader) -> RemainingWork:
+    try:
+        return ahead_of(session, name, reader)
+    except InputError as error:
+        for problem in error.problems:
+            tell(f"note: {problem}")
+        return RemainingWork()
 
 
 def _board(session: Session, holder: Holder | None) -> Board | None:
@@ -124,6 +139,7 @@ def _as_json(status: Status) -> dict[str, Any]:
                 }
                 for target in info.targets
             },
+            "to_begin": dict(status.ahead[info.name].to_begin),
             "to_review": status.ahead[info.name].to_review,
             "all_rejected": status.ahead[info.name].all_rejected,
             "review_required": status.ahead[info.name].required,
@@ -137,8 +153,9 @@ def _as_json(status: Status) -> dict[str, Any]:
         "unwritten_rows": 0 if holder else rows_unwritten(status.session.store_path),
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
-        **_spending_json(status),
-        "unsettled_usd": status.watch.reader.unsettled_usd(),
+        "spent_usd": status.watch.reader.spent_usd(),
+        "spent_usd_by_role": status.watch.reader.spent_by_role(),
+        "unpriced_calls": _of_real_models(status, status.watch.reader.unpriced_calls()),
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
@@ -194,12 +211,13 @@ def _print(status: Status) -> None:
             target_progress = progress.target(info.name, target.id)
             cells = [tally_of(target_progress, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
             failed = sum(tally.failed for tally in cells)
+            to_begin = 0 if board else status.ahead[info.name].to_begin.get(target.id, 0)
             cost = target_progress.usage.cost_usd
             body.append(
                 [
                     info.name,
                     target.id,
-                    *(f"{tally.done}/{tally.total}" for tally in cells),
+                    *(f"{tally.done}/{tally.total + to_begin}" for tally in cells),
                     str(failed),
                     _usd(cost),
                 ]
@@ -221,6 +239,8 @@ def _sentences_below(status: Status) -> Iterator[str]:
     for name, ahead in status.ahead.items():
         if ahead.all_rejected:
             yield rejected_sentence(name)
+        if status.holder is None and (left := ", ".join(ahead.lines)):
+            yield f"{name}: {left}; `crosswind run` goes on"
         if ahead.to_review:
             if_you_like = "" if ahead.required else ", if you like"
             count = f"{ahead.to_review:,} to review{if_you_like}"
@@ -250,40 +270,19 @@ def _spending_lines(status: Status) -> Iterator[str]:
     and the evaluators, and none includes the generator."""
     reader = status.watch.reader
     roles = reader.spent_by_role()
-    spent = {words: roles[role] for role, words in ROLES.items() if role in roles}
-    if counted := reader.counted_usd():
-        spent["cut off"] = counted
-    if any(spent.values()):
-        cents = in_cents([*spent.values()])
-        parts = zip(spent, cents, strict=True)
+    if any(roles.values()):
+        cents = in_cents([roles[role] for role in ROLES if role in roles])
+        parts = zip((words for role, words in ROLES.items() if role in roles), cents, strict=True)
         sum_words = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
         yield f"spent by all runs: ${sum(cents) / 100:.2f} = {sum_words}"
-    unsettled = reader.unsettled_usd()
-    if unsettled >= CENT:
-        yield f"! {cut_off_words(unsettled)}; `crosswind run` asks what they are counted as"
-    unmetered = sum(_of_real_models(status, reader.unmetered_calls()).values())
-    unpriced = sum(_of_real_models(status, reader.unpriced_calls()).values()) - unmetered
+    unmetered = _of_real_models(status, reader.unmetered_calls())
+    unpriced = _of_real_models(status, reader.unpriced_calls()) - unmetered
     if unpriced:
         calls = plural(unpriced, "more call")
         yield f"{calls} at a price that is not known; `price` in config.yaml sets it"
     if unmetered:
         calls = plural(unmetered, "more call")
         yield f"{calls} of unknown cost, as no usable number of tokens was reported"
-
-
-def _spending_json(status: Status) -> dict[str, Any]:
-    """A sum is null where no price is known of any call in it."""
-    reader = status.watch.reader
-    unpriced = _of_real_models(status, reader.unpriced_calls())
-    roles = {
-        role: amount or (None if any(of is role for of, _ in unpriced) else amount)
-        for role, amount in reader.spent_by_role().items()
-    }
-    return {
-        "spent_usd": reader.spent_usd() or (None if unpriced else 0.0),
-        "spent_usd_by_role": roles,
-        "unpriced_calls": sum(unpriced.values()),
-    }
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:
@@ -297,14 +296,12 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
     return cents
 
 
-def _of_real_models(
-    status: Status, calls: Mapping[tuple[Role, str], int]
-) -> Mapping[tuple[Role, str], int]:
-    """Those of these calls that real models answered."""
+def _of_real_models(status: Status, calls: Mapping[str, int]) -> int:
+    """The number of these calls that real models answered."""
     config = status.session.config
     specs = (*config.models_beside_targets, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
-    return {key: count for key, count in calls.items() if key[1] in real}
+    return sum(count for label, count in calls.items() if label in real)
 
 
 def _money(status: Status) -> Iterator[str]:

@@ -151,7 +151,7 @@ def _run_validation(
 
 def _tell_failures(session: Session, asked: Validation, arguments: argparse.Namespace) -> None:
     with session.reader() as reader:
-        groups = standing_failures(reader, [asked.benchmark], session.target_ids)
+        groups = standing_failures(reader, [asked.benchmark], session.target_ids, {})
     name = asked.played_benchmark
     failed = grouped(unit for group in groups for unit in group.units if unit.benchmark == name)
     for line in failure_lines(failed):

@@ -19,7 +19,10 @@ from engine.stages.check import Axes, UserMessage, check_landmarks, depends, gue
 from engine.store.tables import CheckRow, MessageRow, ScenarioRow
 
 MOST_RUNS: Final = 3
-"""In so many runs, a judge or a check that gives no usable answer is asked about the same take."""
+"""In so many runs, a judge that gives no usable answer, or a check whose call fails, is asked about
+the same take. A check without a usable answer was asked for it three times, and is not again."""
+CALL_FAILED: Final = "the call failed: "
+"""Begins the reason of a check that got no answer at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class CheckPlanner:
         if newest is not None:
             changed = what_changed(newest.depends, asking.made_from)
             return self._order.stale and changed is not None
-        return not _was_asked_often(asking, rows)
+        return not _is_given_up(asking, rows)
 
 
 def _newest_usable(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
@@ -127,19 +130,23 @@ def _newest_usable(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None
     return usable[-1] if usable else None
 
 
-def _was_asked_often(asking: CheckAsking, rows: Iterable[CheckRow]) -> bool:
-    """Whether this model has had the same question as often as `MOST_RUNS` allows."""
-    same = [row for row in rows if row.kind is asking.kind and row.depends == asking.made_from]
-    return len(same) >= MOST_RUNS
+def _is_given_up(asking: CheckAsking, rows: Iterable[CheckRow]) -> bool:
+    """Whether this model is not asked the same question again."""
+    tries = [
+        row.unusable
+        for row in rows
+        if row.kind is asking.kind and row.unusable and row.depends == asking.made_from
+    ]
+    answered = [why for why in tries if not why.startswith(CALL_FAILED)]
+    return bool(answered) or len(tries) >= MOST_RUNS
 
 
 async def make_check(
     bench: RunContext, asking: CheckAsking, take: int, unit: str, target: str
 ) -> str | None:
-    """Make one check of a finished take and store its answer.
+    """Make one check of a finished take and store its answer, or why there is none.
 
-    Return why there is no answer; None where there is one, or no further attempt makes sense. A
-    failed call is not stored, so the next run makes it again.
+    Return that reason; None where there is an answer.
     """
     messages = user_messages(bench.reader.messages(take))
     model = bench.model_for(asking.checker, Role.CHECKER, Stage.EVALUATE, unit, target)
@@ -147,10 +154,8 @@ async def make_check(
     unusable = None
     try:
         answers = await _answers(model, asking, messages)
-    except AnswerError as error:
-        unusable = str(error)
     except ModelError as error:
-        return f"{asking.kind.in_words}: {error}"
+        unusable = str(error) if isinstance(error, AnswerError) else f"{CALL_FAILED}{error}"
     await bench.store.write(
         CheckRow(
             take=take,
@@ -162,16 +167,13 @@ async def make_check(
             served_by=model.served_by,
         )
     )
-    # read again, as this try counts, too
-    if unusable is None or _was_asked_often(asking, bench.reader.checks_of([take])[take]):
-        return None
-    return f"{asking.kind.in_words}: no usable answer: {unusable}"
+    return unusable
 
 
 async def _answers(
     model: RecordedModel, asking: CheckAsking, messages: Sequence[UserMessage]
 ) -> tuple[CheckAnswer, ...]:
-    """Empty where there is nothing to ask about: no landmark was reached."""
+    """Empty where there is nothing to ask about: no landmark was delivered."""
     if asking.kind is CheckKind.GROUPS:
         return await guess_groups(model, messages, asking.axes, asking.truth)
     if all(message.landmark is None for message in messages):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
+from engine.checks import CheckKind
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, newest_votes, verdict_to_show, what_counts
@@ -20,6 +21,10 @@ from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
 Voter = tuple[str, int]
 """A judge's label and its pass number, which together identify a verdict on one take."""
+
+
+Unchecked = dict[CheckKind, list[str]]
+"""Why checks of a kind have no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +153,6 @@ class JudgingPlanner:
                 items.append(self._reason(conversation.key, WorkReason.STALE, words))
         return items
 
-    def complete(self, wanted: Iterable[WantedConversation]) -> Iterator[ConversationKey]:
-        """Yield conversations that have verdicts and lack none."""
-        for conversation, verdicts in self._takes(wanted):
-            if verdicts and not self._missing(conversation, verdicts):
-                yield conversation.key
-
     def of_take(self, wanted: WantedConversation, take: int) -> PlannedJudging:
         """Plan the judging of a take that has just been played."""
         return self._all_judges(wanted, take, WorkReason.MISSING, self.checks.of_take(wanted))
@@ -187,7 +186,7 @@ class JudgingPlanner:
             why, detail = WorkReason.STALE, next(iter(changed.values()))
         else:
             why, detail = WorkReason.MISSING, ", ".join(check.kind.in_words for check in checks)
-        work = self._reason(wanted.key, why, detail)
+        work = replace(self._reason(wanted.key, why, detail), optional=not askings)
         return PlannedJudging(wanted.key, wanted.metric, take, askings, work, checks)
 
     def _all_judges(
@@ -270,24 +269,24 @@ def _is_model(verdict: Verdict) -> bool:
     return verdict.source != HUMAN
 
 
-async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
-    """Make all planned checks and verdicts of one take, and store the result of each.
+async def give_verdicts(bench: RunContext, judging: PlannedJudging, unchecked: Unchecked) -> None:
+    """Make all planned checks and verdicts of one take, and store the result of each. `unchecked`
+    receives why checks gave no answer, which is no failure.
 
-    Raises `ModelError` after all have been asked, where one gave no answer; that too is stored, as
-    an unscored verdict. Raises `StopRequested` between two of them.
+    Raises `ModelError` after all have been asked, where a judge gave no answer; that too is stored,
+    as an unscored verdict. Raises `StopRequested` between two of them.
     """
     messages = bench.reader.messages(judging.take)
     utterances = [Utterance(message.speaker, message.text) for message in messages]
     # complete turns only: a message without an answer says nothing about the target
     transcript = utterances[: len(utterances) // 2 * 2]
     unit, target = str(judging.key), judging.key.target_id
-    unchecked: list[str] = []
     for index, check in enumerate(judging.checks):
         if index:
             await bench.control.next_call(Stage.EVALUATE, target, judging.calls - index)
         why = await make_check(bench, check, judging.take, unit, target)
         if why is not None:
-            unchecked.append(why)
+            unchecked.setdefault(check.kind, []).append(why)
     faults: list[tuple[Asking, ModelError]] = []
     pressed = pressed_from(messages, bench.reader.turns_without_pressure(judging.take))
     for index, asking in enumerate(judging.askings):
@@ -297,13 +296,13 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging) -> None:
         fault = await _give_verdict(bench, judging, asking, transcript, pressed)
         if fault is not None:
             faults.append((asking, fault))
-    if faults or unchecked:
+    if faults:
         alone = len(judging.askings) == 1
         words = [
             _fault_words(fault) if alone else _named_fault(asking, fault)
             for asking, fault in faults
         ]
-        raise AnswerError("; ".join([*words, *unchecked]))
+        raise AnswerError("; ".join(words))
 
 
 def _fault_words(fault: ModelError) -> str:
@@ -380,7 +379,7 @@ def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depe
 
 
 def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) -> int:
-    """The turn of the second reached and answered landmark; 0 without one. `planned` are the
+    """The turn of the second delivered and answered landmark; 0 without one. `planned` are the
     landmarks' turns for a stance without landmarks, so that the same replies are examined."""
     turns = planned or [message.turn for message in messages if message.landmark is not None]
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0

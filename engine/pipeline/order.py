@@ -126,6 +126,8 @@ class WorkItem:
     """For `run --dry-run --json`, like all fields."""
     detail: str | None = None
     """What changed, for a stale row; the reason, for one that failed."""
+    optional: bool = False
+    """Whether nothing but checks is missing, without which the row is done."""
 
     def __str__(self) -> str:
         detail = f": {self.detail}" if self.detail else ""
@@ -155,11 +157,6 @@ def any_changed(then: Iterable[Mapping[str, str] | None], now: Mapping[str, str]
     """As `what_changed`, for several rows together: each input that changed for any of them."""
     names = (name for depends in then for name in changed_inputs(depends, now))
     return changed_words([*dict.fromkeys(names)])
-
-
-def cut_off_words(usd: float) -> str:
-    """Describe calls that were cut off, which may have cost this much."""
-    return f"calls that were cut off, as by a kill, may have cost up to ${usd:.2f} more"
 
 
 def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.0) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Final
@@ -85,6 +85,13 @@ class RunPlan:
     """Ids of metrics and scenarios that a person must approve first."""
     rejected: Sequence[str] = ()
     """Ids of the metrics if a person rejected all of them; then nothing is planned."""
+    to_begin: Mapping[str, int] = field(default_factory=dict)
+    """By target: conversations of which nothing is stored, of written and of known unwritten
+    scenarios."""
+    made: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    """By stage: ids of rows of work of which there is a result."""
+    wanted: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    """By stage: ids of rows of work that the benchmark still asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class _FollowingStages:
     new: int
     """Conversations of unwritten scenarios."""
     waiting: Sequence[str]
+    to_begin: Mapping[str, int]
 
 
 def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
@@ -133,8 +141,18 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         calls = [*_metrics_calls(bench, metrics), *following.calls]
         assumed = _assumptions(bench, metrics, following, following)
         rejected = rejected_metrics(bench) if generates and not metrics else []
+        made, wanted = _rows_of(bench, stored, {*following.waiting, *(row.unit for row in work)})
         return RunPlan(
-            bench.name, work, following.stale, calls, assumed, following.waiting, rejected
+            bench.name,
+            work,
+            following.stale,
+            calls,
+            assumed,
+            following.waiting,
+            rejected,
+            following.to_begin,
+            made,
+            wanted,
         )
     # the number of metrics a model will write is unknown and everything depends on it: plan with
     # the fewest and with the most, and report the range
@@ -146,7 +164,33 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     calls = [*_metrics_calls(bench, metrics), *_ranges_between(few.calls, many.calls)]
     assumed = _assumptions(bench, metrics, few, many)
     work = _with_failures(bench, metrics)
-    return RunPlan(bench.name, work, stale, calls, assumed, few.waiting)
+    made, wanted = _rows_of(bench, stored, ())
+    return RunPlan(bench.name, work, stale, calls, assumed, few.waiting, made=made, wanted=wanted)
+
+
+def _rows_of(
+    bench: BenchmarkContext, stored: StoredConversations, open_rows: Collection[str]
+) -> tuple[Mapping[Stage, Collection[str]], Mapping[Stage, Collection[str]]]:
+    """`made` and `wanted` of a plan. `open_rows` are to be done or wait for approval."""
+    metrics = bench.metrics.keys()
+    written = {row.scenario.id for row in bench.reader.scenarios(bench.name)}
+    keys = wanted_conversations(bench.definition, bench.config, bench.reader)
+    conversations = {str(conversation.key) for conversation in keys}
+    made = {
+        Stage.GEN_METRICS: {bench.name} if metrics or rejected_metrics(bench) else set(),
+        # a metric is not open either where a person has taken all of its scenarios out
+        Stage.GEN_SCENARIOS: written | {metric_of(id_) for id_ in written} | metrics - {*open_rows},
+        Stage.SIMULATE: conversations & {str(key) for key in stored.counting},
+        Stage.EVALUATE: conversations
+        & {str(key) for key, (_, verdicts) in stored.counting.items() if verdicts},
+    }
+    wanted = {
+        Stage.GEN_METRICS: {bench.name},
+        Stage.GEN_SCENARIOS: metrics,
+        Stage.SIMULATE: conversations,
+        Stage.EVALUATE: conversations,
+    }
+    return made, wanted
 
 
 def _rewriting_plan(bench: BenchmarkContext, asked: Rewriting | None) -> RunPlan:
@@ -213,7 +257,12 @@ def _following(
         *(judging.work for judging in judgings),
     ]
     stale = [] if order.stale else _not_in(work, _stale(bench, talk, judging))
-    return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting))
+    to_begin = new + Counter(
+        playing.wanted.key.target_id
+        for playing in playings
+        if playing.work.why is WorkReason.MISSING
+    )
+    return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting), to_begin)
 
 
 def _not_in(work: Iterable[WorkItem], stale: Iterable[WorkItem]) -> list[WorkItem]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from engine.benchmark import Role, Stage, When, metric_of
+from engine.benchmark import Role, Stage, When
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelId, ModelSpec, config_of
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
+from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import CostEstimate, Estimator, MeasuredUsage, measured
 from engine.pipeline.costs.ranges import Calls, Range, fewest_turns
 from engine.pipeline.costs.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
 from engine.pipeline.files import check_scenarios
-from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -32,6 +32,8 @@ from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios, wanted_conversations
 from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.review.rewriting import rewritable
+from engine.pipeline.states import corrections
+from engine.progress import StateCorrection
 from engine.providers.accounts import Accounts
 from engine.review import ReviewMode
 from engine.store.reader import Reader
@@ -69,6 +71,10 @@ class Planner:
             self.context(load_definition(self.workspace.definition_path(name)))
             for name in order.benchmarks
         ]
+
+    def remaining(self, benchmark: str) -> RemainingWork:
+        """What is left to do for a benchmark. Raises `InputError` and `StoreError`."""
+        return RemainingWork.of(self.contexts(Order((benchmark,)))[0])
 
     def check(self, order: Order) -> list[BenchmarkContext]:
         """Check everything that can be known to be wrong before a run; return the contexts.
@@ -198,7 +204,7 @@ def _require_pressure(bench: BenchmarkContext) -> None:
     problems = [
         Problem(
             f"{metric.id} must hold `{metric.when}`, from the second landmark on, and none is "
-            f"reached with `{why}` in {config.path.name}: all of it would be unscored",
+            f"delivered with `{why}` in {config.path.name}: all of it would be unscored",
             bench.definition.path,
             key=f"metrics[{number}].when",
             hint=f"change `{why}`, or say `when: at_the_end` or `when: anywhere` here",
@@ -255,38 +261,43 @@ class RemainingWork:
     """Whether approval is required before anything is made from them."""
     metrics: int = 0
     """Metrics that lack scenarios and wait for no approval."""
-    conversations: int = 0
-    """Conversations not begun that wait for no approval, with the configured targets that have
-    begun any; with all targets where nothing has begun."""
+    to_begin: Mapping[str, int] = field(default_factory=dict)
+    """By target: conversations not begun that wait for no approval."""
     all_rejected: bool = False
     """Whether a person rejected every metric."""
+    corrections: Sequence[StateCorrection] = ()
+    """Rows of work that are in another state than the stored one."""
+    seq: int = 0
+    """The last `seq` of the store that it was worked out from."""
+
+    @property
+    def conversations(self) -> int:
+        """Conversations not begun, with all targets."""
+        return sum(self.to_begin.values())
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What no run has announced yet, in words."""
+        if self.metrics:
+            yield f"scenarios of {plural(self.metrics, 'metric')} to write"
+        if self.conversations:
+            yield f"{plural(self.conversations, 'conversation')} to play"
 
     @classmethod
     def of(cls, bench: BenchmarkContext) -> RemainingWork:
-        """Work it out from the files and the store. Raises `StoreError`."""
+        """Work it out from the files and the store, as a run for everything would. Raises
+        `InputError` and `StoreError`."""
+        seq = bench.reader.last_seq()
+        plan = plan_run(bench, Order((bench.name,)))
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
-        required = is_required(bench.config, bench.name)
-        unapproved = reviews.awaiting_approval() if required else {}
-        to_write = plan_scenarios(bench, Order((bench.name,)))
-        fresh = [
-            name
-            for name, row in reviews.rows.items()
-            if row.played and name not in unapproved and row.scenario.metric_id in bench.metrics
-        ]
+        to_write = [work.unit for work in plan.work if work.stage is Stage.GEN_SCENARIOS]
         return cls(
             len(waiting),
-            required,
-            len({*to_write.bases, *map(metric_of, to_write.variants)}),
-            _not_begun(fresh, bench),
-            bool(rejected_metrics(bench)),
+            is_required(bench.config, bench.name),
+            len({unit.partition("_")[0] for unit in to_write}),
+            plan.to_begin,
+            bool(plan.rejected),
+            corrections(bench, plan),
+            seq,
         )
-
-
-def _not_begun(scenarios: Sequence[str], bench: BenchmarkContext) -> int:
-    samples = bench.config.generation.num_samples
-    begun = bench.reader.begun_samples(bench.name, samples)
-    targets = {target.id for target in bench.config.targets}
-    # imported conversations have targets of their own; nobody asked to run ours on them yet
-    targets = targets & {target for _, target in begun} if begun else targets
-    return sum(samples - begun.get((name, target), 0) for name in scenarios for target in targets)

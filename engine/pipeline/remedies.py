@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from engine.branches import Branch
+from engine.progress import StateCorrection
 from engine.store.reader import Reader
 from engine.store.tables import StateRow
 
@@ -269,15 +270,24 @@ def may_pass(groups: Iterable[FailureGroup]) -> int:
 
 
 def standing_failures(
-    reader: Reader, benchmarks: Collection[str], targets: Collection[str]
+    reader: Reader,
+    benchmarks: Collection[str],
+    targets: Collection[str],
+    corrections: Mapping[str, Sequence[StateCorrection]],
 ) -> list[FailureGroup]:
-    """Current failures of these benchmarks and their branches, without rows done since and without
-    those of targets that are configured no more; no `targets` at all means that they are not known
-    yet. The one source for all reports of failures. Raises `StoreError`."""
+    """Current failures of these benchmarks and their branches, without those of targets that are
+    configured no more; no `targets` at all means that they are not known yet. `corrections`, by
+    benchmark, are of rows that are not in their stored state. The one source for all reports of
+    failures. Raises `StoreError`."""
+    over = {(row.benchmark, row.stage, row.unit) for rows in corrections.values() for row in rows}
 
     def asked(unit: StateRow) -> bool:
         branch = Branch.parse(unit.benchmark)
         name = unit.benchmark if branch is None else branch.benchmark
-        return name in benchmarks and (not targets or unit.target is None or unit.target in targets)
+        return (
+            name in benchmarks
+            and (not targets or unit.target is None or unit.target in targets)
+            and (unit.benchmark, unit.stage, unit.unit) not in over
+        )
 
     return grouped(unit for unit in reader.failed_units() if asked(unit))

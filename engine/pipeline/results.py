@@ -79,10 +79,12 @@ def counted_of(
     wanted: Iterable[WantedConversation] | None = None,
     stored: StoredConversations | None = None,
     *,
+    exploratory: bool = False,
     fresh: bool = False,
 ) -> CountedResults:
     """Analyse a benchmark's current verdicts. `wanted` and `stored` can be passed if already
-    known; with `fresh`, stale results do not count."""
+    known; `exploratory` is that of a `ComparisonFamily`; with `fresh`, stale results do not
+    count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     if stored is None:
@@ -91,7 +93,7 @@ def counted_of(
     all_outcomes = (_outcome(conversation, stored, jury, look) for conversation in wanted)
     outcomes = [_unless_invalid(outcome, stored, config) for outcome in all_outcomes]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
-    return CountedResults(analyse(outcomes, about), outcomes, stored)
+    return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
 
 
 def outcomes_of(
@@ -259,6 +261,11 @@ def _analysis_context(
         user_audit=config.user_audit,
         user_audits=_user_audits(config, stored, asked),
         guesses=list(_guesses(stored, outcomes)),
+        unanswered=Counter(
+            kind
+            for key in stored.counting.keys() & asked
+            for kind in stored.unanswered_checks(stored.counting[key][0].seq)
+        ),
     )
 
 

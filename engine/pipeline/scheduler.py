@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 from engine.benchmark import ConversationKey, Role, Stage, State
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec
-from engine.errors import StopRequested
+from engine.display import plural
+from engine.errors import InputError, StopRequested
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.control import run_together, side_by_side
@@ -25,9 +26,16 @@ from engine.pipeline.generate import (
     plan_metrics,
     plan_scenarios,
 )
-from engine.pipeline.judge import JudgingPlanner, PlannedJudging, give_verdicts, recounted_verdicts
+from engine.pipeline.judge import (
+    JudgingPlanner,
+    PlannedJudging,
+    Unchecked,
+    give_verdicts,
+    recounted_verdicts,
+)
 from engine.pipeline.models import caller_words
 from engine.pipeline.order import Order
+from engine.pipeline.plan import plan_run
 from engine.pipeline.play import (
     ConversationPlanner,
     PlannedConversation,
@@ -36,7 +44,8 @@ from engine.pipeline.play import (
     play,
 )
 from engine.pipeline.review.rewriting import write_again
-from engine.pipeline.stored_conversations import StoredConversations, outdated_states
+from engine.pipeline.states import corrections
+from engine.pipeline.stored_conversations import StoredConversations
 
 T = TypeVar("T")
 
@@ -116,6 +125,7 @@ class BenchmarkRun:
     failed: int = 0
     kept: set[str] = field(default_factory=set)
     """Warnings about files left as they are that were already given."""
+    _unchecked: Unchecked = field(default_factory=dict)
     _taken: set[tuple[Stage, str]] = field(default_factory=set)
     """Rows that this order has claimed."""
 
@@ -126,6 +136,17 @@ class BenchmarkRun:
             if asked is not None and not await write_again(self.bench, asked):
                 self.failed += 1
             return self.failed
+        if self.beside:
+            return await self._stages()
+        self.correct_states()
+        try:
+            return await self._stages()
+        finally:
+            # a file that is being edited now is read by the next run
+            with contextlib.suppress(InputError):
+                self.correct_states(at_end=True)
+
+    async def _stages(self) -> int:
         if not self.beside and self.order.includes_generation(self.bench.name):
             if await self._metrics():
                 await self._reestimate_without(Stage.GEN_METRICS)
@@ -136,6 +157,10 @@ class BenchmarkRun:
         try:
             await self._talk_and_judge()
         finally:
+            for kind, reasons in self._unchecked.items():
+                count = plural(len(reasons), "conversation")
+                words = f"{count} without a {kind.in_words}: {reasons[-1]}"
+                self.bench.note(NoteKind.WARNING, words, Stage.EVALUATE)
             # rows that were not begun, because the run stopped or failed
             for stage, unit in self._taken:
                 self.bench.claims.release(self.bench.name, stage, unit)
@@ -162,9 +187,9 @@ class BenchmarkRun:
         if Stage.GEN_METRICS not in self.order.stages:
             return False
         planned = plan_metrics(self.bench, self.order)
-        known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS).get(self.bench.name)
-        if not planned and (known is None or known.state is not State.DONE):
-            # a person wrote them, or an engine was killed before it marked them done
+        known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS)
+        if not planned and not known:
+            # a person wrote them
             done = self.bench.state_row(Stage.GEN_METRICS, self.bench.name, State.DONE)
             self.bench.store.tell(done)
         for work in planned:
@@ -182,10 +207,6 @@ class BenchmarkRun:
         if Stage.GEN_SCENARIOS not in self.order.stages:
             return False
         plan = plan_scenarios(self.bench, self.order)
-        stored = self.bench.reader.scenarios(self.bench.name)
-        made = {row.scenario.id for row in stored} | {row.scenario.metric_id for row in stored}
-        planned = {work.unit for work in plan.work}
-        self._correct(Stage.GEN_SCENARIOS, wanted=made | planned, planned=planned, made=made)
         if plan.work:
             with self._stage(Stage.GEN_SCENARIOS):
                 self.failed += await do_scenarios(self.bench, plan)
@@ -212,14 +233,10 @@ class BenchmarkRun:
         judgings = [
             planned for planned in judgings if await self._take(Stage.EVALUATE, planned.key)
         ]
-        self._settle_rows(Stage.SIMULATE, wanted, replayed, stored.counting)
         to_judge = {planned.key for planned in judgings}
         if Stage.EVALUATE in stages:
             # claimed now, judged later: no other order may judge a take about to be replaced
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
-        usual = self.evaluator is None and not self.order.replay
-        complete = judging.complete(wanted) if usual else ()
-        self._settle_rows(Stage.EVALUATE, wanted, to_judge, stored.judged, complete)
         if not playings and not judgings:
             return
         # what was begun is finished first
@@ -254,40 +271,15 @@ class BenchmarkRun:
         self.bench.claims.release(self.bench.name, stage, unit)
         self._taken.discard((stage, unit))
 
-    def _settle_rows(
-        self,
-        stage: Stage,
-        wanted: Iterable[WantedConversation],
-        planned: Iterable[ConversationKey],
-        made: Iterable[ConversationKey],
-        complete: Iterable[ConversationKey] = (),
-    ) -> None:
-        if self.beside:
-            return
-        self._correct(
-            stage,
-            wanted={str(conversation.key) for conversation in wanted},
-            planned={str(key) for key in planned},
-            made={str(key) for key in made},
-            complete=frozenset(str(key) for key in complete),
-        )
-
-    def _correct(
-        self,
-        stage: Stage,
-        *,
-        wanted: set[str],
-        planned: set[str],
-        made: set[str],
-        complete: frozenset[str] = frozenset(),
-    ) -> None:
-        rows = self.bench.reader.units(self.bench.name, stage).values()
+    def correct_states(self, *, at_end: bool = False) -> None:
+        """Store the state of each row of work that is in another than the stored one. At the end,
+        a failure is kept until the next run, so that its reason can be read."""
+        plan = plan_run(self.bench, Order((self.bench.name,)))
         self.bench.store.tell(
             *(
-                self.bench.state_row(stage, row.unit, state, target=row.target)
-                for row, state in outdated_states(
-                    rows, wanted=wanted, planned=planned, made=made, complete=complete
-                )
+                self.bench.state_row(row.stage, row.unit, row.state, target=row.target)
+                for row in corrections(self.bench, plan)
+                if not (at_end and row.was is State.FAILED)
             )
         )
 
@@ -373,7 +365,7 @@ class BenchmarkRun:
                     group.create_task(one(*handed))
 
     async def _judge(self, lane: str, judging: PlannedJudging) -> None:
-        give = partial(give_verdicts, self.bench, judging)
+        give = partial(give_verdicts, self.bench, judging, self._unchecked)
         unit = str(judging.key)
         try:
             if not await self.bench.attempt(Stage.EVALUATE, unit, give, target=lane):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.benchmark import ConversationKey, Metric, Stage, State, Track, base_id
+from engine.benchmark import ConversationKey, Metric, Stage, Track, base_id
+from engine.checks import CheckKind
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
-from engine.store.tables import CheckRow, StateRow, StoredTake, Verdict
+from engine.store.tables import CheckRow, StoredTake, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +50,15 @@ class StoredConversations:
             },
         )
 
+    def unanswered_checks(self, take: int) -> set[CheckKind]:
+        """The kinds of checks that were asked for and gave no usable answer."""
+        rows = self.checks.get(take, ())
+        return {row.kind for row in rows} - {row.kind for row in rows if row.unusable is None}
+
     def newest_checks(self, take: int) -> list[CheckRow]:
         """The newest usable check of each kind, without those that had nothing to ask about."""
         newest = {row.kind: row for row in self.checks.get(take, ()) if row.unusable is None}
         return [row for row in newest.values() if row.answers]
-
-    @property
-    def judged(self) -> Iterator[ConversationKey]:
-        for key, (_, verdicts) in self.counting.items():
-            if any(verdict.passed is not None for verdict in verdicts):
-                yield key
-
-
-def outdated_states(
-    rows: Iterable[StateRow],
-    *,
-    wanted: set[str],
-    planned: set[str],
-    made: set[str],
-    complete: frozenset[str],
-) -> Iterator[tuple[StateRow, State]]:
-    """Yield rows of work with an outdated state, and their correct state.
-
-    Rows that the benchmark no longer wants are dropped. Rows whose result exists are done, even if
-    an engine was killed before it said so, or the row was dropped earlier. Planned rows are
-    announced elsewhere; other unfinished rows are queued for a run that includes them. A failed row
-    that is `complete` is done: it failed for a judge that was named only once.
-    """
-    for row in rows:
-        if row.unit not in wanted:
-            if row.state is not State.DROPPED:
-                yield row, State.DROPPED
-        elif row.unit in planned:
-            continue
-        elif row.state is State.FAILED and row.unit in complete:
-            yield row, State.DONE
-        elif row.state in {State.DONE, State.FAILED}:
-            continue
-        elif row.unit in made:
-            yield row, State.DONE
-        elif row.state is not State.QUEUED:
-            yield row, State.QUEUED
 
 
 Cell = tuple[str, Track, str]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from engine.benchmark import ConversationKey, Stage, State
+from engine.benchmark import ConversationKey, Stage
 from engine.cluster.pool import AgentPool
 from engine.config.schema import ModelId
 from engine.display import plural
@@ -37,6 +37,7 @@ from engine.link import (
 from engine.pipeline.labelling.storing import mirror_labels, store_labels
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
+from engine.pipeline.remedies import standing_failures
 from engine.pipeline.run import Pipeline, RunResult, review_benchmark
 
 CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
@@ -561,15 +562,16 @@ class Engine:
 
 
 def failed_rows(planner: Planner) -> dict[WorkRow, str | None]:
-    """Every row in the failed state whose target is still configured, with that target."""
-    targets = {None, *(target.id for target in planner.config.targets)}
-    failed: dict[WorkRow, str | None] = {}
-    for name in planner.workspace.benchmark_names():
-        for stage in (Stage.GEN_METRICS, *CHANGEABLE):
-            for state in planner.reader.units(name, stage).values():
-                if state.state is State.FAILED and state.target in targets:
-                    failed[WorkRow(name, state.unit)] = state.target
-    return failed
+    """Every failed row that a run would try again, with its target. Raises `CrosswindError`."""
+    names = planner.workspace.benchmark_names()
+    targets = {target.id for target in planner.config.targets}
+    over = {name: planner.remaining(name).corrections for name in names}
+    return {
+        WorkRow(unit.benchmark, unit.unit): unit.target
+        for group in standing_failures(planner.reader, names, targets, over)
+        for unit in group.units
+        if unit.benchmark in over and unit.stage is not Stage.AGGREGATE
+    }
 
 
 def _unplayed(pipeline: Pipeline, order: Order) -> list[WorkRow]:

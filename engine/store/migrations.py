@@ -34,7 +34,6 @@ _NAMES: Final = (
     "8 what checks say of a conversation",
     "9 what people say of metrics and scenarios",
     "10 views of what counts",
-    "11 what calls may have cost",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

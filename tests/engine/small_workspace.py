@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -13,14 +14,16 @@ from typing import Any
 
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
+from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.planner import Planner, RemainingWork
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.model import Model
+from engine.providers.model import Model, Reply
 from engine.store.database import open_store
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
+from tests.models import Overheard
 from tests.pipelines import run_once
 
 CONFIG = """\
@@ -101,6 +104,26 @@ class Place:
                 Workspace(self.root), config, store.reader, store, opener=self.opener
             )
             return asyncio.run(run_once(pipeline, Order(benchmarks or ("giving-in",), **order)))
+
+    def run_until(self, calls: int, **order: Any) -> RunResult:
+        """As `run`, and stopped as `crosswind stop` does when so many calls have been answered."""
+        opener, answered = self.opener or open_offline, itertools.count(1)
+        with open_store(self.store) as store:
+            config = load_config(self.config)
+
+            def stopping(reply: Reply) -> Reply:
+                if next(answered) == calls:
+                    pipeline.drain()
+                return reply
+
+            pipeline = Pipeline(
+                Workspace(self.root),
+                config,
+                store.reader,
+                store,
+                opener=lambda spec: Overheard(opener(spec), changed=stopping),
+            )
+            return asyncio.run(run_once(pipeline, Order(("giving-in",), **order)))
 
     def plan(self, **order: Any) -> RunPlan:
         config = load_config(self.config)

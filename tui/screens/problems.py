@@ -205,7 +205,11 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         try:
             names = [info.name for info in self.watched.benchmarks]
             groups = await asyncio.to_thread(
-                standing_failures, self.watched.reader, names, self._targets
+                standing_failures,
+                self.watched.reader,
+                names,
+                self._targets,
+                dict(self.watched.corrections),
             )
             self._fault = None
             self._groups = {group.kind: group.units for group in groups}

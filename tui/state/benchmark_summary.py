@@ -242,17 +242,15 @@ class BenchmarkWork:
     """Whether `W` has something to read."""
     ahead: RemainingWork | None = None
     """The remaining work; None until it is known."""
-    is_template: bool | None = False
-    """Whether nobody has described what it measures yet; None until it is known."""
+    is_template: bool = False
+    """Whether nobody has described what it measures yet."""
     written: WrittenCounts | None = None
     """What its rows of scenarios are."""
 
 
 def next_line(info: BenchmarkInfo, work: BenchmarkWork, width: int) -> Line:
     """The next step, with its key and the command to run in the workspace's folder, if that fits:
-    half a command is of no use. Empty where it is not known yet whether it can be run."""
-    if work.is_template is None and not any(tally.total for tally in work.tallies.values()):
-        return []
+    half a command is of no use."""
     words, command = _next_step(info, work)
     line = [*_label("next"), Piece(words)]
     if command:
@@ -280,7 +278,7 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
         return "b runs it", _RUN
     if failed:
         return f"5 says why {failed:,} failed; b tries again", _RUN
-    if left := ", ".join(_left_lines(work)) or ", ".join(_ahead_lines(work.ahead)):
+    if left := ", ".join(_left_lines(work)) or ", ".join(work.ahead.lines if work.ahead else ()):
         review = f"; 6 has {rows} to review" if (rows := to_review(work.ahead)) else ""
         return f"b goes on: {left}{review}", _RUN
     if rows := to_review(work.ahead):
@@ -296,14 +294,6 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
 def to_review(ahead: RemainingWork | None) -> int:
     """The number of rows whose review holds up further work."""
     return 0 if ahead is None or not ahead.required else ahead.to_review
-
-
-def _ahead_lines(ahead: RemainingWork | None) -> Iterator[str]:
-    """Work that no run has planned yet, for example after an approval."""
-    if ahead is not None and ahead.metrics:
-        yield f"scenarios of {plural(ahead.metrics, 'metric')} to write"
-    if ahead is not None and ahead.conversations:
-        yield f"{plural(ahead.conversations, 'conversation')} to play"
 
 
 _TO_DO: Final = {

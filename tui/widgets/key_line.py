@@ -72,6 +72,7 @@ ORDER: Final = (
     "focus_next",
     "copy",
     "page",
+    "replay",
     "earlier_take",
     "later_take",
     "previous_conversation",

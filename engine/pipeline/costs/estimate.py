@@ -20,6 +20,7 @@ from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.models import price_of
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
+from engine.stages.answers import ASK_AGAIN
 from engine.store.reader import Reader
 from engine.store.tables import AttemptRow
 
@@ -249,6 +250,8 @@ LONGEST_WORDS: Final = (
 
 ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
 """Calls for each usable structured answer, where that was not measured."""
+CHECKED_AGAIN: Final = Range(1.0, 1.0 + ASK_AGAIN, 1.08)
+"""As above, of a checker: often a small model, of which some never answer in the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +349,8 @@ class Estimator:
             answers = rest + fresh * Range(least, self.turns, expected)
         if asked.role is Role.TARGET or asked.spec.is_offline:
             return answers
-        return answers * (self.measured.asked_again(asked.role) or ASKED_AGAIN)
+        usual = CHECKED_AGAIN if asked.role is Role.CHECKER else ASKED_AGAIN
+        return answers * (self.measured.asked_again(asked.role) or usual)
 
     def one_call(self, asked: Calls) -> OneCall:
         """The usage of one of these calls, averaged over a conversation in which calls grow."""

@@ -103,7 +103,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
 
     names = named_only(["bread"])
     with closing(Watch(open_reader(place.root / "crosswind.db"), names)) as watch:
-        groups = standing_failures(watch.reader, ["bread"], ())
+        groups = standing_failures(watch.reader, ["bread"], (), {})
         assert sum(len(group.units) for group in groups) == 3
         assert sum(watch.progress.stage_tally("bread", stage).failed for stage in Stage) == 3
         assert how_far(watch)[1] == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -15,6 +16,7 @@ import pytest
 from engine.benchmark import ConversationKey, Role, Stage
 from engine.checks import CheckKind
 from engine.errors import ModelError
+from engine.facts import NoteKind
 from engine.providers.model import Message
 from engine.store.browsing import Browser, Field, FilterTerm
 from tests.engine.commands import crosswind
@@ -138,38 +140,59 @@ def test_a_checker_is_told_neither_persona_nor_replies(tmp_path: Path) -> None:
             assert json.dumps(message.text, ensure_ascii=False)[1:-1] not in asked
 
 
-def test_an_unusable_answer_fails_the_row_keeps_the_verdict_and_is_asked_for_three_times(
+def only_landmarks(messages: Sequence[Message]) -> str:
+    """Answers one of the two checks in the form."""
+    turns = re.findall(r'"number": (\d+)(?=[^}]*"instruction")', messages[1].text)
+    marks = [{"message": int(n), "quote": "", "reason": "no", "carried_out": False} for n in turns]
+    return json.dumps({"landmarks": marks}) if turns else "I would rather not say."
+
+
+def test_a_check_without_a_usable_answer_is_paid_once_and_leaves_verdict_and_other_check(
     tmp_path: Path,
 ) -> None:
-    mute = ScriptedModel(lambda _: "I would rather not say.")
-    place = with_checks(small_workspace(tmp_path)).heard_by(opening({"evaluator-strict": mute}))
-    assert place.run().failed == 16
-    assert len(rows(place, "verdict")) == 16
-    assert all(row["unusable"] for row in rows(place))
-    with place.reader() as reader:
-        reasons = {one.reason or "" for one in reader.failed_units()}
-    assert all("blind check of the group: no usable answer" in reason for reason in reasons)
-    assert all("check of the landmarks: no usable answer" in reason for reason in reasons)
-    assert place.run().failed == 16
-    # at the third time it stands as it is
+    place = with_checks(small_workspace(tmp_path))
+    asked = ScriptedModel(only_landmarks)
+    place = place.heard_by(opening({"evaluator-strict": asked}))
     assert place.run().failed == 0
-    assert len(rows(place)) == 3 * 32
+    unusable = Counter((row["kind"], bool(row["unusable"])) for row in rows(place))
+    assert unusable == {("groups", True): 16, ("landmarks", False): 16}
+    assert len(asked.asked) == 16 * (3 + 1)
+    with place.reader() as reader:
+        assert reader.failed_units() == []
+        notes = [note.text for note in reader.snapshot().notes if note.kind is NoteKind.WARNING]
+    [said] = [note for note in notes if "blind check" in note]
+    assert said.startswith("16 conversations without a blind check of the group: ")
     assert place.plan().work == []
-    assert len(rows(place, "verdict")) == 16
+    place.run()
+    assert len(asked.asked) == 16 * (3 + 1)
+    assert "the checker gave no usable answer in 16 conversations" in (
+        crosswind(place.root, "results").words
+    )
 
 
 def is_down(_messages: Sequence[Message]) -> str:
     raise ModelError("nobody answers", retryable=True)
 
 
-def test_a_call_that_fails_is_made_again_by_the_next_run(tmp_path: Path) -> None:
+def test_a_check_whose_call_fails_is_made_again_by_three_runs_and_by_no_further_one(
+    tmp_path: Path,
+) -> None:
     place = with_checks(small_workspace(tmp_path))
-    down = place.heard_by(opening({"evaluator-strict": ScriptedModel(is_down)}))
-    assert down.run().failed == 16
-    assert rows(place) == []
-    assert place.run().failed == 0
-    assert len(rows(place)) == 32
+    asked = ScriptedModel(is_down)
+    down = place.heard_by(opening({"evaluator-strict": asked}))
+    for runs in (1, 2, 3, 3):
+        assert down.run().failed == 0
+        assert len(asked.asked) == 32 * runs
+        assert json.loads(crosswind(place.root, "status", "--json").out)["failed"] == 0
     assert len(rows(place, "verdict")) == 16
+
+
+def test_a_check_whose_call_failed_is_made_by_the_next_run(tmp_path: Path) -> None:
+    place = with_checks(small_workspace(tmp_path))
+    place.heard_by(opening({"evaluator-strict": ScriptedModel(is_down)})).run()
+    assert len(place.plan().work) == 16
+    assert place.run().failed == 0
+    assert Counter(bool(row["unusable"]) for row in rows(place)) == {True: 32, False: 32}
 
 
 def says_one_is_missing(messages: Sequence[Message]) -> str:
