@@ -1,28 +1,30 @@
-"""Full-text search in all messages, by an index in a file of its own that can be rebuilt.
+"""Full-text search in all messages, by an index in a file of its own that can be rebuilt; where
+there can be none, by reading all messages.
 
-The index holds no text. A hit's text is read from the store and tokenized again to find the matches
-in it, so that spans are those of the stored text.
+The index holds no text. Where the words stand is found in a hit's text, which is read from the
+store.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sqlite3
 import threading
 import time
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
 from engine.store.codec import storable
 from engine.store.connection import transaction
 from engine.store.filesystem import keep_private
+from engine.store.open_reader import is_older, open_reader
+from engine.store.words import Span, Term, matches, plain, terms_of
 
 INDEX_NAME: Final = "search.db"
 BATCH_ROWS: Final = 1000
@@ -32,8 +34,9 @@ HOLD_S: Final = 0.5
 CONTEXT: Final = 80
 """Characters of a snippet on each side of the first match."""
 
-_VERSION: Final = 2
-_TOKENIZER: Final = "unicode61 remove_diacritics 2"
+_VERSION: Final = 3
+_MODULE: Final = "fts5"
+_TOKENIZER: Final = "unicode61 remove_diacritics 0"
 _PAGE: Final = 16 << 10
 _PAGE_HEAD: Final = 384
 """Bytes of a page that SQLite needs for itself."""
@@ -43,23 +46,19 @@ and again."""
 _CACHE_KB: Final = 32 << 10
 _CHECKPOINT_PAGES: Final = (64 << 20) // _PAGE
 """Pages between two checkpoints, each of which waits for the disk twice."""
-_QUERY_LENGTH: Final = 1000
-# a pasted page would otherwise be a query of thousands of words
-_QUERY_TERMS: Final = 32
 _LAST_ROWID: Final = 2**63 - 1
-_PREFIX_LETTERS: Final = 4
-"""Letters of a prefix query; shorter prefixes match nearly every text and are slow."""
+_SCANNED: Final = 200
+"""Messages that are read at once where there is no index."""
 
+_ROW: Final = (
+    "SELECT m.seq, m.turn, m.speaker, m.text, t.benchmark, t.scenario_id, t.target, t.sample, "
+    "t.number"
+)
 _MATCHES: Final = (
     "FROM said JOIN store.message m ON m.seq = said.rowid JOIN store.take t ON t.seq = m.take "
     "WHERE said MATCH ?1 AND said.rowid BETWEEN ?4 AND ?5 "
     "AND (?2 IS NULL OR m.speaker = ?2) AND (?3 IS NULL OR t.benchmark = ?3)"
 )
-
-_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
-"""Marks around a match: noncharacters, which are replaced in a text before it is marked."""
-
-_TERM = re.compile(r'"([^"]*)"?|(\S+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +79,44 @@ class Hit:
     cut_after: bool
 
 
-class Search:
-    """An index of one store. Threads may share it; `interrupt` cancels what others wait for.
+class Search(Protocol):
+    """Searches one store. Threads may share it; `interrupt` cancels what others wait for."""
 
-    Indexing and searching have a connection each, so that neither waits for the other.
-    """
+    @property
+    def indexed_through(self) -> int:
+        """The last `seq` that can be found."""
+
+    def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
+        """Index the messages that were added since, and return how many those are."""
+
+    def search(
+        self,
+        text: str,
+        *,
+        speaker: Speaker | None = None,
+        benchmark: str | None = None,
+        limit: int = 50,
+    ) -> list[Hit]:
+        """Return the newest messages that contain every term of `text`, at most `limit`.
+
+        "Several words" in quotation marks are one phrase; `begin*` matches a prefix of four letters
+        or more. No other character has a meaning, and only the first 32 terms count.
+        """
+
+    def count(
+        self, text: str, *, speaker: Speaker | None = None, benchmark: str | None = None
+    ) -> int:
+        """Return how many messages `search` would find without a limit."""
+
+    def interrupt(self) -> None:
+        """End what other threads wait for, with a `StoreError`."""
+
+    def close(self) -> None:
+        """Close all connections, after running queries have ended."""
+
+
+class _Index:
+    """Indexing and searching have a connection each, so that neither waits for the other."""
 
     def __init__(self, store: Path, index: Path) -> None:
         self._index = index
@@ -98,14 +130,11 @@ class Search:
 
     @property
     def indexed_through(self) -> int:
-        """The last `seq` that is indexed."""
         with self._reading.lock, _translated(self._index):
             return _indexed_through(self._reading.connection)
 
     def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
-        """Index the messages that were added since, and return how many those are.
-
-        Commits every `hold_s` seconds and holds no lock between two commits, so that others who
+        """Commits every `hold_s` seconds and holds no lock between two commits, so that others who
         index the same store are not kept waiting.
         """
         added = 0
@@ -121,52 +150,44 @@ class Search:
         benchmark: str | None = None,
         limit: int = 50,
     ) -> list[Hit]:
-        """Return the newest messages that contain every word of `text`, at most `limit`.
-
-        "Several words" in quotation marks are one phrase; `begin*` matches a prefix of four letters
-        or more. No other character has a meaning, and only the first 32 terms count.
-        """
-        query = _query(text)
-        if not query:
+        terms = _terms(text)
+        if not terms:
             return []
         with self._reading.lock, _translated(self._index):
             rows = self._reading.connection.execute(
-                "SELECT m.seq, m.turn, m.speaker, m.text, t.benchmark, t.scenario_id, t.target, "
-                f"t.sample, t.number {_MATCHES} ORDER BY said.rowid DESC LIMIT ?6",
-                (*self._wanted(query, speaker, benchmark), limit),
+                f"{_ROW} {_MATCHES} ORDER BY said.rowid DESC LIMIT ?6",
+                (*self._wanted(terms, speaker, benchmark), limit),
             ).fetchall()
-        marked = _marked([row["text"] for row in rows], query)
-        return [_hit_of_row(row, spans) for row, spans in zip(rows, marked, strict=True)]
+        return [_hit_of_row(row, matches(row["text"], terms) or []) for row in rows]
 
     def count(
         self, text: str, *, speaker: Speaker | None = None, benchmark: str | None = None
     ) -> int:
-        """Return how many messages `search` would find without a limit."""
-        query = _query(text)
-        if not query:
+        terms = _terms(text)
+        if not terms:
             return 0
         with self._reading.lock, _translated(self._index):
             [number] = self._reading.connection.execute(
                 f"SELECT count(*) {_MATCHES}",
-                self._wanted(query, speaker, benchmark),
+                self._wanted(terms, speaker, benchmark),
             ).fetchone()
         return int(number)
 
     def interrupt(self) -> None:
-        """End what other threads wait for at once, with a `StoreError`."""
         for shared in (self._writing, self._reading):
             with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
                 shared.connection.interrupt()
 
     def close(self) -> None:
-        """Close both connections, after running queries have ended."""
         self._reading.close()
         self._writing.close()
 
     def _wanted(
-        self, query: str, speaker: Speaker | None, benchmark: str | None
+        self, terms: Sequence[Term], speaker: Speaker | None, benchmark: str | None
     ) -> tuple[str | int | None, ...]:
         """The parameters of `_MATCHES`."""
+        # in quotes, so that no word is an operator of FTS5
+        query = " ".join(f'"{" ".join(term.words)}"' + "*" * term.is_prefix for term in terms)
         who = None if speaker is None else speaker.value
         return (query, who, benchmark, *self._seq_range(benchmark))
 
@@ -230,7 +251,7 @@ def _batch(connection: sqlite3.Connection, after: int, size: int) -> _IndexedBat
     if not count:
         return None
     connection.execute(
-        "INSERT INTO said (rowid, text) SELECT seq, text FROM store.message "
+        "INSERT INTO said (rowid, text) SELECT seq, plain(text) FROM store.message "
         "WHERE seq > ? AND seq <= ?",
         (after, last),
     )
@@ -238,13 +259,78 @@ def _batch(connection: sqlite3.Connection, after: int, size: int) -> _IndexedBat
 
 
 def open_search(store: Path) -> Search:
-    """Open the index beside a store; rebuild it if it is missing, damaged or of another store.
+    """Open the index beside a store; rebuild it if it is missing, damaged or of another store. An
+    older store is searched without an index, and so is one in a place that cannot be written, or
+    with an SQLite that has no FTS5.
 
-    Raises `StoreError` if there is no store, or if the index cannot be created.
+    Raises `StoreError` if there is no store, or if it cannot be read.
     """
     if not store.exists():
         raise StoreError(f"{store} does not exist yet: nothing was run here so far")
-    return Search(store, store.with_name(INDEX_NAME))
+    if is_older(store):
+        return _Scan(store)
+    try:
+        return _Index(store, store.with_name(INDEX_NAME))
+    except StoreError:
+        return _Scan(store)
+
+
+class _Scan:
+    """Reads all messages, the newest first."""
+
+    def __init__(self, store: Path) -> None:
+        self._reader = open_reader(store)
+        self._is_ended = False
+
+    @property
+    def indexed_through(self) -> int:
+        return self._reader.last_seq()
+
+    def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
+        del batch, hold_s
+        return 0
+
+    def search(
+        self,
+        text: str,
+        *,
+        speaker: Speaker | None = None,
+        benchmark: str | None = None,
+        limit: int = 50,
+    ) -> list[Hit]:
+        found = self._matches(text, speaker, benchmark)
+        return [_hit_of_row(row, spans) for row, spans in islice(found, limit)]
+
+    def count(
+        self, text: str, *, speaker: Speaker | None = None, benchmark: str | None = None
+    ) -> int:
+        return sum(1 for _ in self._matches(text, speaker, benchmark))
+
+    def interrupt(self) -> None:
+        self._is_ended = True
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _matches(
+        self, text: str, speaker: Speaker | None, benchmark: str | None
+    ) -> Iterator[tuple[sqlite3.Row, list[Span]]]:
+        terms, who, before = _terms(text), speaker and speaker.value, _LAST_ROWID
+        while terms:
+            rows = self._reader.connection.all(
+                f"{_ROW} FROM message m JOIN take t ON t.seq = m.take WHERE m.seq < ?1 "
+                "AND (?2 IS NULL OR m.speaker = ?2) AND (?3 IS NULL OR t.benchmark = ?3) "
+                "ORDER BY m.seq DESC LIMIT ?4",
+                (before, who, benchmark, _SCANNED),
+            )
+            if not rows:
+                return
+            for row in rows:
+                if self._is_ended:
+                    raise StoreError("the search was ended")
+                if (spans := matches(row["text"], terms)) is not None:
+                    yield row, spans
+            before = rows[-1]["seq"]
 
 
 # The index file
@@ -301,6 +387,7 @@ def _connect(store: Path, index: Path) -> sqlite3.Connection:
         check_same_thread=False,
     )
     connection.row_factory = sqlite3.Row
+    connection.create_function("plain", 1, plain, deterministic=True)
     try:
         # takes effect only before the first table is created, and not in WAL mode
         connection.execute(f"PRAGMA page_size = {_PAGE}")
@@ -325,7 +412,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if is_new:
         connection.execute(
             # contentless: the text is only in the store
-            "CREATE VIRTUAL TABLE said USING fts5 "
+            f"CREATE VIRTUAL TABLE said USING {_MODULE} "
             # columnsize = 0: text lengths are for ranking only, and hits are sorted by age
             f"(text, content = '', columnsize = 0, tokenize = '{_TOKENIZER}')"
         )
@@ -351,67 +438,11 @@ def _translated(index: Path) -> Iterator[None]:
         ) from error
 
 
-# What people type
-
-
-def _query(text: str) -> str:
-    """Quote every word, so that nothing in it is an operator of fts5."""
-    cleaned = "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
-    terms = []
-    for match in _TERM.finditer(storable(cleaned)[:_QUERY_LENGTH]):
-        phrase, word = match.groups()
-        term = (phrase or word or "").replace('"', " ")
-        letters = sum(map(_is_token, term))
-        if letters:
-            is_prefix = word is not None and term.endswith("*") and letters >= _PREFIX_LETTERS
-            terms.append(f'"{term}"' + "*" * is_prefix)
-    return " ".join(terms[:_QUERY_TERMS])
-
-
-def _is_token(character: str) -> bool:
-    """Whether the tokenizer makes words of it."""
-    # unicode61 makes words of letters and numbers (and of private use, which nobody searches for);
-    # fts5 takes a term without any for a syntax error
-    return unicodedata.category(character)[0] in "LN"
-
-
 # What is shown of a message
 
 
-def _marked(texts: Sequence[str], query: str) -> list[list[tuple[int, int]]]:
-    """Return the spans of the matches in each text."""
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        # highlight() needs the text, which the index does not hold; the same tokenizer finds the
-        # same words in memory
-        connection.execute(f"CREATE VIRTUAL TABLE found USING fts5(text, tokenize='{_TOKENIZER}')")
-        connection.executemany(
-            "INSERT INTO found (rowid, text) VALUES (?, ?)",
-            [(number, _unmarked(text)) for number, text in enumerate(texts)],
-        )
-        rows = connection.execute(
-            "SELECT rowid, highlight(found, 0, ?, ?) FROM found WHERE found MATCH ?",
-            (_OPEN, _CLOSE, query),
-        )
-        spans: list[list[tuple[int, int]]] = [[] for _ in texts]
-        for number, text in rows:
-            spans[number] = list(_spans(text))
-    return spans
-
-
-def _unmarked(text: str) -> str:
-    return text.replace(_OPEN, "\ufffd").replace(_CLOSE, "\ufffd")
-
-
-def _spans(marked: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that are marked, as positions in the text without marks."""
-    position = begin = 0
-    for piece in re.split(f"([{_OPEN}{_CLOSE}])", marked):
-        if piece == _OPEN:
-            begin = position
-        elif piece == _CLOSE:
-            yield begin, position
-        else:
-            position += len(piece)
+def _terms(text: str) -> list[Term]:
+    return terms_of(storable(text))
 
 
 def _hit_of_row(row: sqlite3.Row, spans: Sequence[tuple[int, int]]) -> Hit:

@@ -45,6 +45,7 @@ MEGABYTE: Final = 1_000_000
 AT_MOST_S: Final = 0.05
 APART: Final = {
     "engine.store.filesystem._MOUNT_LINE": "what this system itself says of what is mounted",
+    "engine.store.words._WORD": "finds each word, so a megabyte of emoji is a million of them",
 }
 """Slow where they were looked for all over a foreign text, and why they are not."""
 AT_MOST: Final[Mapping[str, int]] = {
@@ -66,7 +67,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.quotes": LONGEST_QUOTE,
     "engine.stages.answers._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
-    "engine.store.search._TERM": 1000,
+    "engine.store.words._TERM": 1000,
     "engine.checks": LONGEST_AUDITED,
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
     "tui.state.filters": LONGEST_FILTER,

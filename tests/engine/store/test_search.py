@@ -162,6 +162,59 @@ def test_words_phrases_and_beginnings_are_found(
     assert bool(index.search(text)) is found
 
 
+SAID = [
+    "我仍然认为这个计划有风险，你应该再看一遍。 用Python3写的代码 👍🏽 很好。",
+    "このプランにはリスクがある。ｶﾞｷﾞｸﾞ",
+    "แผนนี้มีความเสี่ยง คุณควรดูอีกครั้ง",
+    "ແຜນການນີ້ມີຄວາມສ່ຽງ",
+    "ផែនការនេះមានហានិភ័យ",
+    "ဒီအစီအစဉ်မှာ အန္တရာယ်ရှိတယ်",
+    "위험이 있는 계획, Cafe\u0301 ✅ done 👨‍👩‍👧",
+]
+SPOKEN: list[tuple[str, list[str]]] = [
+    ("风险", ["风险"]),
+    ("险", ["险"]),
+    ("险风", []),
+    ("计划 风险", ["计划", "风险"]),
+    ('"计划有风险"', ["计划有风险"]),
+    ("python3", ["Python3"]),
+    ("代码 pyth*", ["Python3", "代码"]),
+    ("👍", ["👍"]),
+    ("👎", []),
+    ("リスク", ["リスク"]),
+    ("ガ", []),
+    ("ｶﾞ", ["ｶﾞ"]),
+    ("プラン", ["プラン"]),
+    ("เสี่ยง", ["เสี่ยง"]),
+    ("เสียง", []),  # another word, which differs in a mark alone
+    ("ความ", ["ความ"]),
+    ("ສ່ຽງ", ["ສ່ຽງ"]),
+    ("ហានិភ័យ", ["ហានិភ័យ"]),
+    ("အန္တရာယ်", ["အန္တရာယ်"]),
+    ("위험이", ["위험이"]),
+    ("위험", []),
+    ("위험이 CAFÉ", ["위험이", "Cafe\u0301"]),
+    ("✅ done", ["✅", "done"]),
+    ("👩", ["👩"]),
+]
+
+
+@pytest.mark.parametrize("indexed", [True, False], ids=["index", "scan"])
+def test_words_of_every_script_are_found_with_an_index_and_without(
+    store: Store, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    play(store, messages=[*SAID, "reply"])
+    if not indexed:  # as where SQLite was built without FTS5
+        monkeypatch.setattr("engine.store.search._MODULE", "fts5_that_is_not_there")
+    with closing(open_search(store.path)) as search:
+        assert search.extend() == (len(SAID) + 1 if indexed else 0)
+        found = {text: [matched(hit) for hit in search.search(text)] for text, _ in SPOKEN}
+        assert found == {text: [words] if words else [] for text, words in SPOKEN}
+        assert search.count("风险") == 1
+        assert search.search("风险", speaker=Speaker.TARGET) == []
+        assert search.search("风险", benchmark="other") == []
+
+
 TORTURE = [
     *('"', '""', '"""', "'", "*", "-", "^", "(", ")", "{", ":", "+", "\\", "%", "_", ",", "."),
     *("", " ", "\n\t", "\0", "a\0b", "\ud800", "a AND", "OR", "NOT b", "a NEAR b", "NEAR(a b, 2)"),
@@ -238,6 +291,17 @@ def test_two_may_use_one_index(store: Store, index: Search) -> None:
         assert other.extend() == 2
         assert index.extend() == 0
         assert len(index.search("words")) == 1
+
+
+def test_a_place_that_cannot_be_written_is_searched_all_the_same(store: Store) -> None:
+    play(store, messages=["some words", "reply"])
+    store.close()
+    store.path.with_name("search.db").mkdir()  # which stops even root, unlike permissions
+    with closing(open_search(store.path)) as search:
+        assert [matched(hit) for hit in search.search("words")] == [["words"]]
+        search.interrupt()
+        with pytest.raises(StoreError, match="was ended"):
+            search.search("words")
 
 
 def test_there_is_nothing_to_search_without_a_store(tmp_path: Path) -> None:
