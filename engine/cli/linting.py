@@ -20,11 +20,11 @@ from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import read_regular
 from engine.lint import LintFinding, LintRule, lint_metrics, lint_scenarios
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.files import scenarios_path, with_edits
 from engine.pipeline.lint import LintReading, lint_calls, read_by_model
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import with_quote
 from engine.pipeline.planner import Planner, total_words
+from engine.pipeline.scenario_edits import scenarios_path, with_edits
 
 
 @dataclass(frozen=True, slots=True)

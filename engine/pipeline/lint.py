@@ -13,9 +13,9 @@ from engine.lint import LintFinding
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import run_together
 from engine.pipeline.costs.ranges import Calls, Range
-from engine.pipeline.files import with_edits
 from engine.pipeline.generate import bases_of
 from engine.pipeline.run import Pipeline
+from engine.pipeline.scenario_edits import with_edits
 from engine.stages.lint import read_metric, read_scenario
 
 

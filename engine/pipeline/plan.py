@@ -22,7 +22,6 @@ from engine.config.schema import Config, ModelSpec, Target
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import NOTHING, CostEstimate, Estimator
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
-from engine.pipeline.files import with_edits
 from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
@@ -42,6 +41,7 @@ from engine.pipeline.play import (
     wanted_conversations,
 )
 from engine.pipeline.review.reviews import is_required
+from engine.pipeline.scenario_edits import with_edits
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE

@@ -20,7 +20,6 @@ from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import CostEstimate, Estimator, MeasuredUsage, measured
 from engine.pipeline.costs.ranges import Calls, Range, fewest_turns
 from engine.pipeline.costs.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
-from engine.pipeline.files import check_scenarios
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -32,6 +31,7 @@ from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios, wanted_conversations
 from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.review.rewriting import rewritable
+from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.states import corrections
 from engine.progress import StateCorrection
 from engine.providers.accounts import Accounts

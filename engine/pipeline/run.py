@@ -23,7 +23,7 @@ from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget, BudgetLimit, CallCost
 from engine.pipeline.costs.estimate import LONGEST_WORDS
 from engine.pipeline.fault_log import FaultLog
-from engine.pipeline.files import check_scenarios, take_in_edits, write_files
+from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -34,6 +34,7 @@ from engine.pipeline.models import (
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
 from engine.pipeline.review.acts import bring_to_file, do_review
+from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.scheduler import BenchmarkRun
 from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.accounts import Accounts, Clock

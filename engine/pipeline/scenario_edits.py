@@ -1,0 +1,117 @@
+"""Reads a person's edits of `scenarios.json`, which decides which scenarios are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.benchmark import Scenario
+from engine.errors import InputError, Problem
+from engine.files import digest_on_disk
+from engine.pipeline.context import BenchmarkContext
+from engine.store.reader import EditedScenariosReader
+from engine.store.scenarios_json import differ, lost_scenarios, lost_words, read_scenarios
+from engine.store.schema import part_is_damaged
+from engine.store.tables import ScenarioRow
+
+
+def scenarios_path(bench: BenchmarkContext) -> Path:
+    return bench.definition.path.parent / "scenarios.json"
+
+
+def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]:
+    """Read the scenarios of the file and warnings about them; both empty without a file.
+
+    Raises `InputError` with every fault of the file.
+    """
+    path = scenarios_path(bench)
+    if not path.exists():
+        return [], []
+    if not bench.definition.metrics:
+        raise InputError(
+            Problem(
+                "there are scenarios, but the benchmark has no metrics that they could belong to",
+                path=path,
+                hint="write the metrics into benchmark.yaml, or move scenarios.json away",
+            )
+        )
+    return read_scenarios(path, turns=bench.config.generation.turns, metrics=bench.metrics.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioEdits:
+    """What a person changed in the file since we last wrote or read it."""
+
+    path: str
+    """Relative to the workspace."""
+    digest: str
+    changed: Sequence[Scenario]
+    """New and changed scenarios."""
+    removed: Sequence[Scenario]
+    written: int
+    """The `seq` up to which the file reflected the store."""
+
+
+def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
+    """Find a person's edits; None where the file is unchanged. Rows stored after the file was
+    written are neither new, changed nor removed: they will be written to it. Raises `InputError`,
+    and `DamagedError` where the store has lost what the file holds."""
+    path = scenarios_path(bench)
+    relative = path.relative_to(bench.workspace.root).as_posix()
+    known = bench.reader.mirrored(relative)
+    digest = digest_on_disk(path)
+    if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
+        raise part_is_damaged(bench.reader.path, lost_words(lost))
+    # by content, not by time: saving without a change is no edit
+    if digest is None or (known is not None and known.digest == digest):
+        return None
+    scenarios, _ = check_scenarios(bench)
+    stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
+    present = {scenario.id for scenario in scenarios}
+    # a file that this program has not written reflects nothing of the store
+    written = 0 if known is None else known.seq
+    then = _as_written(bench, written)
+    return ScenarioEdits(
+        relative,
+        digest,
+        [
+            scenario
+            for scenario in scenarios
+            if _is_edited(scenario, stored.get(scenario.id))
+            and _is_edited(scenario, then.get(scenario.id))
+        ],
+        [
+            row.scenario
+            for row in stored.values()
+            if row.played and row.scenario.id not in present and row.seq <= written
+        ],
+        written,
+    )
+
+
+def _as_written(bench: BenchmarkContext, written: int) -> dict[str, ScenarioRow]:
+    """The rows that the file held when it was last written or read, by scenario id."""
+    history = bench.reader.scenario_history(bench.name)
+    then = {history[seq].scenario.id: history[seq] for seq in sorted(history) if seq <= written}
+    return {name: row for name, row in then.items() if not row.removed}
+
+
+def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
+    """The benchmark with a person's edits, for planning; stores nothing. Raises `InputError`."""
+    edits = edits_of(bench)
+    if edits is None:
+        return bench
+    # negative numbers: unlike any stored row's, and distinct, so that rows can be told apart
+    changed = {
+        scenario.id: ScenarioRow(
+            seq=-number, benchmark=bench.name, scenario=scenario, source="file"
+        )
+        for number, scenario in enumerate(edits.changed, start=1)
+    }
+    removed = frozenset(scenario.id for scenario in edits.removed)
+    return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))
+
+
+def _is_edited(written: Scenario, stored: ScenarioRow | None) -> bool:
+    return stored is None or differ(written, stored.scenario)
