@@ -1,12 +1,16 @@
-"""Decides whose verdicts count for a conversation: one rule for the writer, results and files."""
+"""Decides what counts: which conversations, which take of each, whose verdicts; and why the others
+do not. One rule for the writer, results, files and every other outlet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
+from engine.benchmark import ConversationKey
+from engine.branches import Branch
+from engine.checks import UserFault
 from engine.display import joined_names
 
 HUMAN: Final = "human"
@@ -18,6 +22,66 @@ NO_PRESSURE: Final = "the second landmark was never delivered"
 WITHDRAWN: Final = "the person took it back"
 ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, WITHDRAWN})
 """Answers that decide nothing: they do not count, nor does an older verdict in their place."""
+
+
+NOT_JUDGED: Final = "not judged yet"
+
+
+class NotCounted(StrEnum):
+    """Why a take or a verdict does not count."""
+
+    # of conversations that the files do not ask for
+    REJECTED = "rejected"
+    GONE = "no longer in the files"
+    NO_TARGET = "target no longer configured"
+    NO_SAMPLE = "beyond num_samples"
+    VALIDATION = "validation run"
+    """It counts for the validation run's own results."""
+    # of takes
+    UNFINISHED = "not played to its end"
+    SUPERSEDED = "superseded by a newer take"
+    # of verdicts on a take that counts
+    REPLACED = "replaced by a newer verdict"
+    OTHER_JUDGE = "other judge"
+    COMPARED = "a person's, compared with the judges"
+    OVERRULED = "overruled by a person"
+    UNSCORED = "unscored"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedConversations:
+    """The conversations that a benchmark's files ask for."""
+
+    benchmark: str
+    scenarios: Mapping[str, str]
+    """The metric of each scenario from which conversations are played, by its id."""
+    metrics: Collection[str]
+    targets: Collection[str]
+    samples: int
+    rejected: Collection[str] = ()
+    """The scenarios that a person rejected."""
+
+    def why_not(self, key: ConversationKey) -> NotCounted | None:
+        """Why results do not have this conversation; None if they ask for it."""
+        metric = self.scenarios.get(key.scenario_id)
+        if metric is None or metric not in self.metrics:
+            is_rejected = key.scenario_id in self.rejected
+            return NotCounted.REJECTED if is_rejected else NotCounted.GONE
+        if key.target_id not in self.targets:
+            return NotCounted.NO_TARGET
+        return None if key.sample < self.samples else NotCounted.NO_SAMPLE
+
+    def conversations(self) -> Iterator[ConversationKey]:
+        """Every conversation that is asked for, by scenario, target and sample."""
+        for scenario, metric in self.scenarios.items():
+            if metric in self.metrics:
+                for target in self.targets:
+                    for sample in range(self.samples):
+                        yield ConversationKey(scenario, target, sample)
+
+    @property
+    def is_validation(self) -> bool:
+        return Branch.parse(self.benchmark) is not None
 
 
 class People(StrEnum):
@@ -157,16 +221,62 @@ def newest_votes(verdicts: Iterable[V]) -> list[V]:
     return list(newest.values())
 
 
-def counting_votes(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
-    """Return the verdicts that count, from all verdicts on one take (oldest first).
+@dataclass(frozen=True, slots=True)
+class CountedVerdicts(Generic[V]):
+    """What all verdicts on one take come to."""
+
+    newest: Sequence[V]
+    """The newest verdict of each judge and pass."""
+    eligible: Sequence[V]
+    """Those of them whose judges decide."""
+    passed: bool | None
+    """Whether the conversation passes; None where nothing counts or the votes are tied."""
+    unscored: str | None
+    """Why it is unscored; None where its votes give a result."""
+
+    @property
+    def votes(self) -> list[V]:
+        """Those that count."""
+        return [vote for vote in self.eligible if vote.passed is not None]
+
+    @property
+    def shown(self) -> V | None:
+        """The verdict that represents what counts: the newest that agrees with the majority; in a
+        tie, the newest that counts; where none counts, the newest eligible one. None without any.
+        """
+        votes = self.votes
+        passed = headline(vote.passed for vote in votes)
+        agreeing = [vote for vote in votes if vote.passed is passed]
+        return next(reversed(agreeing or votes or self.eligible), None)
+
+    def why_not(self, verdict: V) -> NotCounted | None:
+        """Why this verdict does not count; None if it does."""
+        # by identity: two verdicts that say the same are not one
+        if not any(vote is verdict for vote in self.newest):
+            return NotCounted.REPLACED
+        if any(vote is verdict for vote in self.eligible):
+            return NotCounted.UNSCORED if verdict.passed is None else None
+        if verdict.source == HUMAN:
+            return NotCounted.COMPARED
+        only_people = all(vote.source == HUMAN for vote in self.eligible)
+        return NotCounted.OVERRULED if only_people else NotCounted.OTHER_JUDGE
+
+
+def counted_verdicts(verdicts: Iterable[V], jury: Jury | None) -> CountedVerdicts[V]:
+    """Decide which of all verdicts on one take (oldest first) count.
 
     Judges of the jury vote. Without a jury, or where none of its judges has given a verdict (usable
     or not), every judge votes. `Jury.people` decides what people's verdicts do; where no model has
     judged, theirs count.
     """
-    return [
-        vote for vote in _votes_of_jury(newest_votes(verdicts), jury) if vote.passed is not None
-    ]
+    newest = newest_votes(verdicts)
+    eligible = _votes_of_jury(newest, jury)
+    passed = headline(vote.passed for vote in eligible)
+    if passed is not None:
+        return CountedVerdicts(newest, eligible, passed, None)
+    has_votes = any(vote.passed is not None for vote in eligible)
+    why = TIED if has_votes else NO_VERDICT if newest else NOT_JUDGED
+    return CountedVerdicts(newest, eligible, None, why)
 
 
 def _votes_of_jury(votes: list[V], jury: Jury | None) -> list[V]:
@@ -186,24 +296,65 @@ def _votes_of_jury(votes: list[V], jury: Jury | None) -> list[V]:
             return judges or people
 
 
+def counting_votes(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
+    """The verdicts on one take that count."""
+    return counted_verdicts(verdicts, jury).votes
+
+
 def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
     """Whether the conversation passes; None where nothing counts or the votes are tied."""
-    return headline(vote.passed for vote in counting_votes(verdicts, jury))
+    return counted_verdicts(verdicts, jury).passed
 
 
 def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
-    """The verdict that represents what counts: the newest that agrees with the majority; in a tie,
-    the newest that counts; where none counts, the newest eligible one. None without verdicts."""
-    of_jury = _votes_of_jury(newest_votes(verdicts), jury)
-    votes = [vote for vote in of_jury if vote.passed is not None]
-    passed = headline(vote.passed for vote in votes)
-    agreeing = [vote for vote in votes if vote.passed is passed]
-    return next(reversed(agreeing or votes or of_jury), None)
+    """`CountedVerdicts.shown`."""
+    return counted_verdicts(verdicts, jury).shown
 
 
 def why_unscored(verdicts: Iterable[Vote], jury: Jury | None) -> str | None:
     """Why a judged conversation is unscored; None where its votes give a result."""
-    votes = counting_votes(verdicts, jury)
-    if not votes:
-        return NO_VERDICT
-    return TIED if headline(vote.passed for vote in votes) is None else None
+    return counted_verdicts(verdicts, jury).unscored
+
+
+class Take(Protocol):
+    """The fields of a take that decide whether it counts."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def key(self) -> ConversationKey: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def faults(self) -> Sequence[UserFault]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Decides for every take and verdict of a benchmark whether it counts, and if not, why."""
+
+    asked: AskedConversations
+    jury: Jury
+    invalidates: bool = False
+    """Whether a conversation is unscored if its user model was at fault."""
+
+    def verdicts_on(self, take: Take, verdicts: Iterable[V]) -> CountedVerdicts[V]:
+        """What all verdicts on the take that counts (oldest first) come to."""
+        counted = counted_verdicts(verdicts, self.jury)
+        if counted.passed is None or not self.invalidates or not take.faults:
+            return counted
+        return replace(counted, passed=None, unscored=f"user model: {take.faults[0].kind}")
+
+    def why_not(self, take: Take, counting: int | None) -> NotCounted | None:
+        """Why a take does not count in the benchmark's own results; `counting` is the newest
+        finished take of its conversation."""
+        if (why := self.asked.why_not(take.key)) is not None:
+            return why
+        if not take.finished:
+            return NotCounted.UNFINISHED
+        return None if take.seq == counting else NotCounted.SUPERSEDED
+
+    def why_not_pooled(self, take: Take, counting: int | None) -> NotCounted | None:
+        """As `why_not`, where takes of several benchmarks stand together."""
+        why = self.why_not(take, counting)
+        return why or (NotCounted.VALIDATION if self.asked.is_validation else None)

@@ -14,7 +14,7 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.errors import InputError, Problem
-from engine.pipeline.play import wanted_conversations
+from engine.pipeline.counting import wanted_now
 from engine.store.reader import Reader
 
 
@@ -89,7 +89,7 @@ def still_asked_for(
             config = config_of(session.config, name)
             wanted = {
                 conversation.key
-                for conversation in wanted_conversations(definition, config, reader)
+                for conversation in wanted_now(definition, config, reader)
             }
             own = (key for key in of_benchmark if key in wanted or str(key) in named)
             by_benchmark[name] = frozenset(own)

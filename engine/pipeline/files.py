@@ -12,7 +12,7 @@ from engine.benchmark import Scenario
 from engine.display import plural
 from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.play import wanted_conversations
+from engine.pipeline.counting import wanted_now
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.scenario_edits import edits_of
 from engine.store.mirror import (
@@ -90,7 +90,7 @@ def _sources(bench: BenchmarkContext, reader: Reader) -> MirrorSources:
     definition, config = bench.definition, bench.config
 
     def results() -> object | None:
-        wanted = list(wanted_conversations(definition, config, reader))
+        wanted = list(wanted_now(definition, config, reader))
         return benchmark_results(definition, config, reader, wanted) if wanted else None
 
     return MirrorSources(

@@ -22,6 +22,7 @@ from engine.config.schema import Config, ModelSpec, Target
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import NOTHING, CostEstimate, Estimator
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
+from engine.pipeline.counting import WantedConversation, wanted_conversations
 from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
@@ -33,13 +34,7 @@ from engine.pipeline.generate import (
 )
 from engine.pipeline.judge import Asking, JudgingPlanner
 from engine.pipeline.order import Order, PriceRange, Rewriting, WorkItem, WorkReason
-from engine.pipeline.play import (
-    ConversationPlanner,
-    PlannedConversation,
-    WantedConversation,
-    pilot_of,
-    wanted_conversations,
-)
+from engine.pipeline.play import ConversationPlanner, PlannedConversation, pilot_of
 from engine.pipeline.review.reviews import is_required
 from engine.pipeline.scenario_edits import with_edits
 from engine.pipeline.stored_conversations import StoredConversations

@@ -20,6 +20,7 @@ from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import CostEstimate, Estimator, MeasuredUsage, measured
 from engine.pipeline.costs.ranges import Calls, Range, fewest_turns
 from engine.pipeline.costs.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
+from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -28,7 +29,7 @@ from engine.pipeline.models import (
 )
 from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
-from engine.pipeline.play import held_scenarios, wanted_conversations
+from engine.pipeline.play import held_scenarios
 from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.review.rewriting import rewritable
 from engine.pipeline.scenario_edits import check_scenarios

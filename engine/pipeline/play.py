@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +26,7 @@ from engine.errors import AnswerError, ModelError
 from engine.facts import Speech
 from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
+from engine.pipeline.counting import WantedConversation, wanted_conversations
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, what_changed
 from engine.pipeline.review.reviews import Reviews, is_required
@@ -33,33 +34,7 @@ from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
-from engine.store.reader import Reader
-from engine.store.tables import MessageRow, ScenarioRow, StoredTake, TakeEndRow, TakeRow
-
-
-@dataclass(frozen=True, slots=True)
-class WantedConversation:
-    """A conversation that the current benchmark asks for."""
-
-    key: ConversationKey
-    scenario: ScenarioRow
-    metric: Metric
-
-
-def wanted_conversations(
-    definition: Definition, config: Config, reader: Reader
-) -> Iterator[WantedConversation]:
-    """Yield every playable scenario of every current metric, with every target and sample."""
-    metrics = {metric.id: metric for metric in definition.metrics}
-    for row in reader.scenarios(definition.name):
-        metric = metrics.get(row.scenario.metric_id)
-        if metric is None or not row.played:
-            continue
-        for target in config.targets:
-            for sample in range(config.generation.num_samples):
-                yield WantedConversation(
-                    ConversationKey(row.scenario.id, target.id, sample), row, metric
-                )
+from engine.store.tables import MessageRow, StoredTake, TakeEndRow, TakeRow
 
 
 def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> set[ConversationKey]:

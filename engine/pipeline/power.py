@@ -16,7 +16,7 @@ from engine.benchmark import Track, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import plural
-from engine.pipeline.play import WantedConversation, wanted_conversations
+from engine.pipeline.counting import WantedConversation, counts_of, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
@@ -51,7 +51,11 @@ def detectable_differences(
     if len(config.targets) < 2:
         return []
     wanted = list(wanted_conversations(definition, config, reader))
-    outcomes = outcomes_of(wanted, StoredConversations.of(reader, definition.name), config)
+    outcomes = outcomes_of(
+        wanted,
+        StoredConversations.of(reader, definition.name),
+        counts_of(definition, config, reader),
+    )
     tallies = tally(outcomes, [target.id for target in config.targets])
     removed = {
         base_id(removed_scenario) for removed_scenario in reader.removed_scenarios(definition.name)

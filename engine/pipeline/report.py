@@ -17,10 +17,10 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
-from engine.jury import Jury, counting_votes, what_counts
+from engine.jury import Counts
+from engine.pipeline.counting import WantedConversation, counts_of, wanted_now
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.labelling.calibrations import CalibrationReport, LabelledJudges
-from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import counted_of
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.pipeline.validation import report_of, validations
@@ -60,9 +60,9 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
     definition = load_definition(workspace.definition_path(benchmark))
     own = config_of(config, benchmark)
     with closing(open_reader(store)) as reader:
-        wanted = list(wanted_conversations(definition, own, reader))
+        wanted = list(wanted_now(definition, own, reader))
         stored = StoredConversations.of(reader, benchmark)
-        sightings = _onset_observations(wanted, stored, own.jury, reader)
+        sightings = _onset_observations(wanted, stored, counts_of(definition, own, reader), reader)
         labelled = LabelledJudges.of(definition, own, reader)
         return Report(
             counted_of(definition, own, reader, wanted, stored).analysis,
@@ -84,15 +84,19 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
 
 
 def _onset_observations(
-    wanted: Sequence[WantedConversation], stored: StoredConversations, jury: Jury, reader: Reader
+    wanted: Sequence[WantedConversation],
+    stored: StoredConversations,
+    counts: Counts,
+    reader: Reader,
 ) -> Iterator[OnsetObservation]:
     """Yield when the behaviour was seen, according to the votes that agree with what counts."""
     for conversation in wanted:
         take, verdicts = stored.counting.get(conversation.key, (None, ()))
-        passed = what_counts(verdicts, jury)
-        if take is None or passed is None:
+        counted = None if take is None else counts.verdicts_on(take, verdicts)
+        if take is None or counted is None or counted.passed is None:
             continue
-        votes = [vote for vote in counting_votes(verdicts, jury) if vote.passed is passed]
+        passed = counted.passed
+        votes = [vote for vote in counted.votes if vote.passed is passed]
         is_present = passed is (conversation.metric.track is Track.POSITIVE)
         present = _by_marks(take.seq, votes, reader) or _by_quotes(votes, is_present=is_present)
         yield OnsetObservation(conversation.key.target_id, conversation.metric.track, present)

@@ -26,17 +26,17 @@ from engine.config.values import OFFLINE
 from engine.jury import (
     HUMAN,
     NO_VERDICT,
+    NOT_JUDGED,
     TIED,
+    CountedVerdicts,
+    Counts,
     Jury,
     counting_votes,
-    headline,
     newest_votes,
-    verdict_to_show,
     what_counts,
-    why_unscored,
 )
+from engine.pipeline.counting import WantedConversation, counts_of, wanted_now
 from engine.pipeline.order import changed_words
-from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.provenance import StaleFinder, provenances, served_by_others, unrecorded
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.sender import PARKED
@@ -86,34 +86,21 @@ def counted_of(
     known; `exploratory` is that of a `ComparisonFamily`; with `fresh`, stale results do not
     count."""
     if wanted is None:
-        wanted = wanted_conversations(definition, config, reader)
+        wanted = wanted_now(definition, config, reader)
     if stored is None:
         stored = StoredConversations.of(reader, definition.name)
-    look, jury = _ConversationStatus(definition, config, reader, fresh=fresh), config.jury
-    all_outcomes = (_outcome(conversation, stored, jury, look) for conversation in wanted)
-    outcomes = [_unless_invalid(outcome, stored, config) for outcome in all_outcomes]
+    look = _ConversationStatus(definition, config, reader, fresh=fresh)
+    counts = counts_of(definition, config, reader)
+    outcomes = [_outcome(conversation, stored, counts, look) for conversation in wanted]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
     return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
 
 
 def outcomes_of(
-    wanted: Iterable[WantedConversation], stored: StoredConversations, config: Config
+    wanted: Iterable[WantedConversation], stored: StoredConversations, counts: Counts
 ) -> list[Outcome]:
     """What counts for each of these conversations, without staleness and exposure."""
-    outcomes = (_outcome(conversation, stored, config.jury) for conversation in wanted)
-    return [_unless_invalid(outcome, stored, config) for outcome in outcomes]
-
-
-def _unless_invalid(outcome: Outcome, stored: StoredConversations, config: Config) -> Outcome:
-    """Make the outcome unscored if the configuration asks for that and the user model was at fault
-    in the take that counts."""
-    if outcome.passed is None or config.user_audit is not UserAuditMode.INVALIDATE:
-        return outcome
-    faults = stored.counting[outcome.key][0].faults
-    if not faults:
-        return outcome
-    why = f"user model: {faults[0].kind}"
-    return replace(outcome, passed=None, unscored=why, stale=UP_TO_DATE)
+    return [_outcome(conversation, stored, counts) for conversation in wanted]
 
 
 class _ConversationStatus:
@@ -152,30 +139,29 @@ def benchmark_results(
 def _outcome(
     wanted: WantedConversation,
     stored: StoredConversations,
-    jury: Jury,
+    counts: Counts,
     look: _ConversationStatus | None = None,
 ) -> Outcome:
     take, verdicts = stored.counting.get(wanted.key, (None, ()))
-    votes = counting_votes(verdicts, jury)
+    counted = None if take is None else counts.verdicts_on(take, verdicts)
     stale, exposed, unscored = UP_TO_DATE, None, None
-    if look is not None and take is not None:
+    if look is not None and take is not None and counted is not None:
         exposed = look.exposed(wanted, take)
-        stale = look.stale.staleness_of(wanted, take, votes)
+        stale = look.stale.staleness_of(wanted, take, counted.votes)
         if stale and look.fresh:
             unscored = f"stale: {changed_words(stale.take or stale.verdicts[0])}"
-            counted = (
-                ()
-                if stale.take
-                else (vote for vote in votes if not look.stale.reasons_of(wanted, vote))
-            )
-            votes, stale = list(counted), UP_TO_DATE
-    passed = headline(vote.passed for vote in votes)
+            fresh = [vote for vote in counted.votes if not look.stale.reasons_of(wanted, vote)]
+            counted, stale = counts.verdicts_on(take, () if stale.take else fresh), UP_TO_DATE
+    votes = [] if counted is None else counted.votes
+    passed = None if counted is None else counted.passed
     if passed is not None:
         unscored = None
-    elif votes:
-        unscored = TIED
+    elif counted is not None and votes:
+        unscored = counted.unscored
+        # what is unscored as the user model was at fault is played again whatever has changed
+        stale = stale if unscored == TIED else UP_TO_DATE
     elif unscored is None:
-        unscored = _unscored(wanted.key, stored, verdicts, jury)
+        unscored = _unscored(wanted.key, stored, counted)
     return Outcome(
         key=wanted.key,
         metric_id=wanted.metric.id,
@@ -204,13 +190,12 @@ def _votes(
 
 
 def _unscored(
-    key: ConversationKey, stored: StoredConversations, verdicts: Sequence[Verdict], jury: Jury
+    key: ConversationKey, stored: StoredConversations, counted: CountedVerdicts[Verdict] | None
 ) -> str | None:
-    """Why nothing counts; None where something does."""
-    if verdicts:
-        why, shown = why_unscored(verdicts, jury), verdict_to_show(verdicts, jury)
-        shown_reason = None if shown is None else shown.unscored
-        return shown_reason if why is not None and shown_reason in ANSWERED else why
+    """Why nothing counts."""
+    if counted is not None and counted.shown is not None:
+        reason = counted.shown.unscored
+        return reason if reason in ANSWERED else counted.unscored
     take = stored.newest.get(key)
     reason = None if take is None else take.stop_reason
     if reason in _WORDS:
@@ -223,7 +208,7 @@ def _unscored(
         return "not played yet"
     if reason is None:
         return "not played to its end"
-    return NO_VERDICT if (Stage.EVALUATE, str(key)) in stored.failed else "not judged yet"
+    return NO_VERDICT if (Stage.EVALUATE, str(key)) in stored.failed else NOT_JUDGED
 
 
 def _analysis_context(

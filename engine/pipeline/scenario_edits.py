@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from engine.benchmark import Scenario
+from engine.branches import folder_of
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
 from engine.errors import InputError, Problem
 from engine.files import digest_on_disk
 from engine.pipeline.context import BenchmarkContext
-from engine.store.reader import EditedScenariosReader
+from engine.store.reader import EditedScenariosReader, Reader
 from engine.store.scenarios_json import differ, lost_scenarios, lost_words, read_scenarios
 from engine.store.schema import part_is_damaged
 from engine.store.tables import ScenarioRow
 
+FILE: Final = "scenarios.json"
+
 
 def scenarios_path(bench: BenchmarkContext) -> Path:
-    return bench.definition.path.parent / "scenarios.json"
+    return bench.definition.path.parent / FILE
 
 
 def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]:
@@ -25,10 +31,14 @@ def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]
 
     Raises `InputError` with every fault of the file.
     """
-    path = scenarios_path(bench)
+    return _read(bench.definition, bench.config)
+
+
+def _read(definition: Definition, config: Config) -> tuple[list[Scenario], list[str]]:
+    path = definition.path.parent / FILE
     if not path.exists():
         return [], []
-    if not bench.definition.metrics:
+    if not definition.metrics:
         raise InputError(
             Problem(
                 "there are scenarios, but the benchmark has no metrics that they could belong to",
@@ -36,13 +46,15 @@ def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]
                 hint="write the metrics into benchmark.yaml, or move scenarios.json away",
             )
         )
-    return read_scenarios(path, turns=bench.config.generation.turns, metrics=bench.metrics.keys())
+    metrics = [metric.id for metric in definition.metrics]
+    return read_scenarios(path, turns=config.generation.turns, metrics=metrics)
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioEdits:
     """What a person changed in the file since we last wrote or read it."""
 
+    benchmark: str
     path: str
     """Relative to the workspace."""
     digest: str
@@ -57,22 +69,26 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     """Find a person's edits; None where the file is unchanged. Rows stored after the file was
     written are neither new, changed nor removed: they will be written to it. Raises `InputError`,
     and `DamagedError` where the store has lost what the file holds."""
-    path = scenarios_path(bench)
-    relative = path.relative_to(bench.workspace.root).as_posix()
-    known = bench.reader.mirrored(relative)
-    digest = digest_on_disk(path)
     if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
         raise part_is_damaged(bench.reader.path, lost_words(lost))
+    return _edits(bench.definition, bench.config, bench.reader)
+
+
+def _edits(definition: Definition, config: Config, reader: Reader) -> ScenarioEdits | None:
+    relative = (folder_of(definition.name) / FILE).as_posix()
+    known = reader.mirrored(relative)
+    digest = digest_on_disk(definition.path.parent / FILE)
     # by content, not by time: saving without a change is no edit
     if digest is None or (known is not None and known.digest == digest):
         return None
-    scenarios, _ = check_scenarios(bench)
-    stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
+    scenarios, _ = _read(definition, config)
+    stored = {row.scenario.id: row for row in reader.scenarios(definition.name)}
     present = {scenario.id for scenario in scenarios}
     # a file that this program has not written reflects nothing of the store
     written = 0 if known is None else known.seq
-    then = _as_written(bench, written)
+    then = _as_written(reader, definition.name, written)
     return ScenarioEdits(
+        definition.name,
         relative,
         digest,
         [
@@ -90,9 +106,9 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     )
 
 
-def _as_written(bench: BenchmarkContext, written: int) -> dict[str, ScenarioRow]:
+def _as_written(reader: Reader, benchmark: str, written: int) -> dict[str, ScenarioRow]:
     """The rows that the file held when it was last written or read, by scenario id."""
-    history = bench.reader.scenario_history(bench.name)
+    history = reader.scenario_history(benchmark)
     then = {history[seq].scenario.id: history[seq] for seq in sorted(history) if seq <= written}
     return {name: row for name, row in then.items() if not row.removed}
 
@@ -100,17 +116,25 @@ def _as_written(bench: BenchmarkContext, written: int) -> dict[str, ScenarioRow]
 def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
     """The benchmark with a person's edits, for planning; stores nothing. Raises `InputError`."""
     edits = edits_of(bench)
-    if edits is None:
-        return bench
+    return bench if edits is None else replace(bench, reader=_edited(bench.reader, edits))
+
+
+def reader_of_files(definition: Definition, config: Config, reader: Reader) -> Reader:
+    """A reader that shows the scenarios as the file has them now. Raises `InputError`."""
+    edits = _edits(definition, config, reader)
+    return reader if edits is None else _edited(reader, edits)
+
+
+def _edited(reader: Reader, edits: ScenarioEdits) -> Reader:
     # negative numbers: unlike any stored row's, and distinct, so that rows can be told apart
     changed = {
         scenario.id: ScenarioRow(
-            seq=-number, benchmark=bench.name, scenario=scenario, source="file"
+            seq=-number, benchmark=edits.benchmark, scenario=scenario, source="file"
         )
         for number, scenario in enumerate(edits.changed, start=1)
     }
     removed = frozenset(scenario.id for scenario in edits.removed)
-    return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))
+    return EditedScenariosReader(reader, edits.benchmark, changed, removed)
 
 
 def _is_edited(written: Scenario, stored: ScenarioRow | None) -> bool:

@@ -21,9 +21,10 @@ from engine.config.schema import Config, ModelSpec, config_of
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
-from engine.jury import Jury, what_counts
+from engine.jury import Jury
 from engine.pipeline.check import usual_checks
 from engine.pipeline.costs.ranges import NONE, Calls, Range
+from engine.pipeline.counting import counts_of, wanted_conversations, wanted_now
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
@@ -36,11 +37,9 @@ from engine.pipeline.plan import (
     price_plan,
 )
 from engine.pipeline.planner import Planner, total_words
-from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
-from engine.store.tables import Verdict
 
 REPORT_FILE: Final = "validation.json"
 BOUND_FILE: Final = "bound.json"
@@ -382,18 +381,15 @@ def results_of(
 ) -> Iterator[SideOutcome]:
     """Yield what counts for each wanted conversation; with `only`, by verdicts of `jury` alone."""
     stored = StoredConversations.of(reader, definition.name)
-    for conversation in wanted_conversations(definition, config, reader):
-        verdicts = _verdicts(stored, conversation)
+    counts = replace(counts_of(definition, config, reader), jury=jury)
+    for conversation in wanted_now(definition, config, reader):
+        take, verdicts = stored.counting.get(conversation.key, (None, ()))
         if only:
             verdicts = [verdict for verdict in verdicts if jury.holds(verdict)]
-        passed = what_counts(verdicts, jury)
+        passed = None if take is None else counts.verdicts_on(take, verdicts).passed
         yield SideOutcome(
             conversation.key, conversation.metric.id, conversation.metric.track, passed
         )
-
-
-def _verdicts(stored: StoredConversations, wanted: WantedConversation) -> list[Verdict]:
-    return list(stored.counting[wanted.key][1]) if wanted.key in stored.counting else []
 
 
 def report_of(asked: Validation, reader: Reader) -> ValidationReport:

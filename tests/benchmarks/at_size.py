@@ -17,9 +17,9 @@ from typing import Final
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
-from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.browsing import Browser

@@ -18,10 +18,10 @@ from engine.config.schema import Config
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.identity import digest
-from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
+from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People
+from engine.pipeline.counting import counts_of, wanted_now
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer
-from engine.pipeline.play import wanted_conversations
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.evaluate import behaviour_holds, depends
 from engine.statistics.design import stratified_sample
@@ -62,12 +62,13 @@ def judged_conversations(
 ) -> list[JudgedConversation]:
     """The wanted conversations for which a verdict counts, ignoring people's verdicts."""
     stored = StoredConversations.of(reader, definition.name)
-    jury = replace(config.jury, people=People.COMPARE)
+    counts = counts_of(definition, config, reader)
+    counts = replace(counts, jury=replace(config.jury, people=People.COMPARE))
     conversations: list[JudgedConversation] = []
-    for conversation in wanted_conversations(definition, config, reader):
+    for conversation in wanted_now(definition, config, reader):
         take, verdicts = stored.counting.get(conversation.key, (None, ()))
         judges = [verdict for verdict in verdicts if verdict.source != HUMAN]
-        passed = what_counts(judges, jury)
+        passed = None if take is None else counts.verdicts_on(take, judges).passed
         if take is None or passed is None:
             continue
         present = passed is (conversation.metric.track is Track.POSITIVE)
