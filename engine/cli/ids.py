@@ -87,10 +87,7 @@ def still_asked_for(
         for name, of_benchmark in keys.items():
             definition = load_definition(session.workspace.definition_path(name))
             config = config_of(session.config, name)
-            wanted = {
-                conversation.key
-                for conversation in wanted_now(definition, config, reader)
-            }
+            wanted = {conversation.key for conversation in wanted_now(definition, config, reader)}
             own = (key for key in of_benchmark if key in wanted or str(key) in named)
             by_benchmark[name] = frozenset(own)
     return {name: of_benchmark for name, of_benchmark in by_benchmark.items() if of_benchmark}

@@ -22,6 +22,7 @@ from engine.importing.inspect_samples import LogChoice
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.row_process import RowProcesses, row_processes
 from engine.importing.source import ImportableFolder, look_through
+from engine.pipeline.files import store_counts
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.open_reader import open_reader
@@ -91,7 +92,9 @@ def _imported(
     session.make_way()
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
         importer = Importer(workspace, config, store.reader, store, watcher, makers)
-        return asyncio.run(importer.run(folder, arguments.benchmark))
+        report = asyncio.run(importer.run(folder, arguments.benchmark))
+        asyncio.run(store_counts(workspace, config, store))
+        return report
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 
 from engine.cli.console import out, tell
 from engine.cli.session import Session, open_session
 from engine.errors import DONE, STOPPED, InputError, Problem
+from engine.pipeline.files import store_counts
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
@@ -55,6 +57,7 @@ def _prune(session: Session, before: datetime | None) -> int:
     ):
         plan = plan_prune(store.reader, before)
         prune(store, plan)
+        asyncio.run(store_counts(session.workspace, session.config, store))
         out(f"removed: {plan}")
         freed = shrink(store)
         if freed is None:

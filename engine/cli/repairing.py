@@ -11,10 +11,12 @@ from typing import Final
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.importing import complaints, report_lines
+from engine.cli.pipelines import writing
 from engine.cli.session import Session, open_session
 from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.importing.repair import Examination, Repair, examine, repair
+from engine.pipeline.files import store_counts
 from engine.store.open_reader import is_older
 from engine.store.salvage import SavedTable
 
@@ -45,6 +47,8 @@ def run_repair(arguments: argparse.Namespace) -> int:
     done = asyncio.run(
         repair(session.workspace, session.config, examination, now=datetime.now(UTC))
     )
+    with writing(session) as pipeline:
+        asyncio.run(store_counts(session.workspace, session.config, pipeline.store))
     if arguments.json:
         out_json(_as_json(examination, done))
     else:

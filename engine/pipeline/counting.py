@@ -10,7 +10,7 @@ from engine.benchmark import ConversationKey, Metric
 from engine.checks import UserAuditMode
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
-from engine.jury import AskedConversations, Counts
+from engine.jury import AskedConversations, Counts, Jury
 from engine.pipeline.review.reviews import standing_acts
 from engine.pipeline.scenario_edits import reader_of_files
 from engine.store.reader import Reader
@@ -59,9 +59,9 @@ def counts_of(definition: Definition, config: Config, reader: Reader) -> Counts:
     return Counts(asked, config.jury, config.user_audit is UserAuditMode.INVALIDATE)
 
 
-def counts_without_files(benchmark: str, config: Config) -> Counts:
+def counts_without_files(benchmark: str) -> Counts:
     """As `counts_of`, where the workspace has no definition of the benchmark any more."""
-    return Counts(AskedConversations(benchmark, {}, (), (), 0), config.jury)
+    return Counts(AskedConversations(benchmark, {}, (), (), 0), Jury(()))
 
 
 def wanted_conversations(

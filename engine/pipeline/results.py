@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -49,11 +49,9 @@ from engine.scripted import (
     is_script,
     scripts_in_words,
 )
-from engine.stages.aggregate import as_rows
 from engine.stages.evaluate import ANSWERED
-from engine.store.mirror_rows import JsonObject
 from engine.store.reader import Reader
-from engine.store.tables import StoredTake, Verdict
+from engine.store.tables import StoredTake, TakeCount, Verdict
 
 _WORDS: Final = {
     StopReason.USER_FAILED: "user model failed",
@@ -70,6 +68,7 @@ class CountedResults:
     outcomes: Sequence[Outcome]
     """One for every conversation that the benchmark asks for."""
     stored: StoredConversations
+    counts: Counts
 
 
 def counted_of(
@@ -93,7 +92,42 @@ def counted_of(
     counts = counts_of(definition, config, reader)
     outcomes = [_outcome(conversation, stored, counts, look) for conversation in wanted]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
-    return CountedResults(analyse(outcomes, about, exploratory=exploratory), outcomes, stored)
+    return CountedResults(
+        analyse(outcomes, about, exploratory=exploratory), outcomes, stored, counts
+    )
+
+
+def take_counts(
+    counts: Counts, stored: StoredConversations, outcomes: Iterable[Outcome]
+) -> Iterator[TakeCount]:
+    """What is decided of each take, where it stands beside those of other benchmarks."""
+    by_key = {outcome.key: outcome for outcome in outcomes}
+    for take in stored.takes:
+        counting, verdicts = stored.counting.get(take.key, (None, ()))
+        outcome = by_key.get(take.key)
+        why = counts.why_not_pooled(take, None if counting is None else counting.seq)
+        if counting is None or take.seq != counting.seq:
+            yield TakeCount(take.seq, why, None, None, None, None)
+            continue
+        of_take = counts.verdicts_on(take, verdicts)
+        shown, changed = of_take.shown, None
+        if outcome is not None and outcome.stale:
+            changed = changed_words(outcome.stale.take or outcome.stale.verdicts[0])
+        unscored = of_take.unscored if outcome is None else outcome.unscored
+        verdict = None if shown is None else shown.seq
+        yield TakeCount(take.seq, why, of_take.passed, unscored, changed, verdict)
+
+
+def verdicts_left_out(
+    counts: Counts, stored: StoredConversations, takes: Collection[int]
+) -> Iterator[tuple[int, str]]:
+    """The `seq` of each verdict on these takes that does not count, and why."""
+    for take, verdicts in stored.counting.values():
+        if take.seq in takes:
+            counted = counts.verdicts_on(take, verdicts)
+            for verdict in verdicts:
+                if (why := counted.why_not(verdict)) is not None:
+                    yield verdict.seq, why.value
 
 
 def outcomes_of(
@@ -127,13 +161,6 @@ class _ConversationStatus:
                 self._earlier[take.scenario_seq] = () if played is None else played.landmarks
             marks = self._earlier[take.scenario_seq]
         return ExposedConversation.of(marks, self._turns.get(take.seq, 0), take.stop_reason)
-
-
-def benchmark_results(
-    definition: Definition, config: Config, reader: Reader, wanted: Iterable[WantedConversation]
-) -> list[JsonObject]:
-    """The rows of `results.json`."""
-    return as_rows(counted_of(definition, config, reader, wanted).analysis)
 
 
 def _outcome(

@@ -29,6 +29,8 @@ class StoredConversations:
     """The checks of each take, by its `seq`, oldest first."""
     failed: Mapping[tuple[Stage, str], str] = field(default_factory=dict)
     """The reasons of failed rows of work, by stage and id."""
+    takes: Sequence[StoredTake] = ()
+    """Every take, by conversation and number."""
 
     @classmethod
     def of(cls, reader: Reader, benchmark: str) -> StoredConversations:
@@ -36,9 +38,11 @@ class StoredConversations:
         checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
         for check in reader.checks(benchmark):
             checks[check.take].append(check)
+        takes = reader.takes(benchmark)
         return cls(
             # takes are ordered by number, so the last of each key remains
-            newest={take.key: take for take in reader.takes(benchmark)},
+            newest={take.key: take for take in takes},
+            takes=takes,
             counting={
                 take.key: (take, verdicts) for take, verdicts in reader.counting_verdicts(benchmark)
             },

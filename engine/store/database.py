@@ -24,7 +24,7 @@ from engine.store.open_reader import connect, open_reader, refuse_empty, refuse_
 from engine.store.pages import has_log, log_of
 from engine.store.reader import Reader
 from engine.store.schema import SCHEMA_VERSION, check_header, damaged, unreadable
-from engine.store.tables import StoredRow
+from engine.store.tables import BenchmarkCounts, StoredRow
 from engine.store.writer import OnTrouble, UtcClock, Writer
 
 T = TypeVar("T")
@@ -90,6 +90,10 @@ class Store:
     async def set_kept(self, digests: Mapping[str, str]) -> None:
         """Note, like `set_mirrored`, the edited files that a person decided to keep."""
         await self._writer.set_kept(digests)
+
+    async def set_counts(self, counts: BenchmarkCounts) -> None:
+        """Replace what was decided of a benchmark's takes and verdicts. Raises `StoreError`."""
+        await self._writer.set_counts(counts)
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` between two transactions of the writer, on its connection. For modules of

@@ -149,6 +149,7 @@ def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[
 _TABLES_WITHOUT_SEQ: Final = {
     "mirrored": "path, digest",
     "kept": "path, digest",
+    "counts_as_of": "benchmark, digest",
     "lease": "engine, host, boot, space, began, place",
 }
 

@@ -34,6 +34,7 @@ _NAMES: Final = (
     "8 what checks say of a conversation",
     "9 what people say of metrics and scenarios",
     "10 views of what counts",
+    "11 why the rest does not count",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

@@ -121,7 +121,7 @@ class Mirror:
             files = _MirroredFolder(
                 self._root, self._root / folder_of(benchmark), self._reader, edits
             )
-            made_from = "" if only is not None else self._made_from(benchmark, sources)
+            made_from = "" if only is not None else self.made_from(benchmark, sources)
             if not (only is None and files.is_current(made_from, _names(sources.targets))):
                 try:
                     for name, pieces, is_array in self._all_files(benchmark, sources, only):
@@ -151,7 +151,7 @@ class Mirror:
             for name, pieces, is_array in self._all_files(benchmark, sources):
                 yield from files.difference(name, pieces, Path(aside), is_array=is_array)
 
-    def _made_from(self, benchmark: str, sources: MirrorSources) -> str:
+    def made_from(self, benchmark: str, sources: MirrorSources) -> str:
         """Return a digest of everything that decides what the files hold."""
         rows = self._reader.rows_digest(benchmark)
         inputs = repr((program_digest(), rows, sources.metrics, sources.targets, sources.jury))

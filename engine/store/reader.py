@@ -185,6 +185,13 @@ class Reader:
         """Return the last import from a source; None if the store has lost rows since then."""
         return kept_import(self.connection, benchmark, source)
 
+    def counts_digest(self, benchmark: str) -> str | None:
+        """Return the digest of what was last decided of a benchmark; None if nothing was."""
+        row = self.connection.first(
+            "SELECT digest FROM counts_as_of WHERE benchmark = ?", (benchmark,)
+        )
+        return None if row is None else str(row["digest"])
+
     def kept_digest(self, path: str) -> str | None:
         """Return the digest of an edited file that a person decided to keep; None otherwise."""
         row = self.connection.first("SELECT digest FROM kept WHERE path = ?", (path,))

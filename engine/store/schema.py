@@ -19,7 +19,7 @@ from engine.store.filesystem import lacks_room, room_advice
 from engine.store.pages import log_of
 from engine.store.tables import TABLES
 
-STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 11)))
+STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 12)))
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:
@@ -105,7 +105,7 @@ def outcome(said: str = "v") -> str:
 
 APPLICATION_ID: Final = 0x43574E44
 """`CWND`, in the file's header; a file with another id belongs to another program."""
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 """The number of migrations, in the file's header as `user_version`."""
 CHANGES: Final = "_sqlite_migrations"
 """The table with a row for each applied migration."""

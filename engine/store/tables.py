@@ -6,7 +6,7 @@ time, and what stood or counted before. Code that creates rows leaves these fiel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -381,6 +381,35 @@ class CheckRow(StoredRow):
     depends: Depends | None = None
     served_by: str | None = None
     """The model that answered, if it is not the one that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCount:
+    """What was decided of a take; not a fact."""
+
+    take: int
+    why_not: str | None
+    """Why it does not count, as a `NotCounted`; None if it does."""
+    passed: bool | None
+    unscored: str | None
+    stale: str | None
+    """What has changed since, which counts all the same."""
+    verdict: int | None
+    """The `seq` of the verdict that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkCounts:
+    """What was decided of all takes and verdicts of a benchmark."""
+
+    benchmark: str
+    through: int
+    """The last `seq` that was known."""
+    digest: str
+    """Of the files, the configuration and the rows that it was decided from."""
+    takes: Sequence[TakeCount]
+    verdicts: Sequence[tuple[int, str]]
+    """The `seq` of each verdict that does not count although its take does, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -32,7 +32,7 @@ from engine.store.filesystem import lacks_room, room_advice
 from engine.store.inserts import insert
 from engine.store.lock import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
 from engine.store.schema import LAST_SEQ, damage_in, damaged
-from engine.store.tables import StoredRow
+from engine.store.tables import BenchmarkCounts, StoredRow
 
 GROUP_ROWS: Final = 500
 """The maximum number of rows in one transaction, so that nobody waits long for its commit."""
@@ -97,7 +97,16 @@ class _KeptDigests:
     waiter: _Waiter | None
 
 
-_Request = _RowBatch | _MirroredDigests | _RowStream | _KeptDigests
+@dataclass(frozen=True, slots=True)
+class _Decisions:
+    """What counts in a benchmark, in place of what was decided before."""
+
+    counts: BenchmarkCounts
+    at: int
+    waiter: _Waiter | None
+
+
+_Request = _RowBatch | _MirroredDigests | _RowStream | _KeptDigests | _Decisions
 _Outcome = list[int] | CrosswindError
 
 
@@ -197,6 +206,12 @@ class Writer:
         """Note by path the edited files that a person decided to keep."""
         waiter = _new_waiter()
         self._enqueue(_KeptDigests(digests, self._now_ms(), waiter))
+        await waiter.future
+
+    async def set_counts(self, counts: BenchmarkCounts) -> None:
+        """Replace what was decided of a benchmark's takes and verdicts."""
+        waiter = _new_waiter()
+        self._enqueue(_Decisions(counts, self._now_ms(), waiter))
         await waiter.future
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -480,6 +495,10 @@ class Writer:
                 )
                 return []
 
+            case _Decisions(counts, at):
+                _replace_counts(self._connection, counts, at)
+                return []
+
     def _refusal(self, error: Exception) -> StoreError:
         advice = f"; {room_advice(self._path, error)} and try again" if lacks_room(error) else ""
         if isinstance(error, sqlite3.Error) and (how := damage_in(error)) is not None:
@@ -537,6 +556,25 @@ class Writer:
                 refused.append((request, failure))
         self._answer(refused)
         self._tell_trouble(str(failure))
+
+
+def _replace_counts(connection: sqlite3.Connection, counts: BenchmarkCounts, at: int) -> None:
+    name = counts.benchmark
+    for table in ("take_counts", "verdict_counts"):
+        connection.execute(f"DELETE FROM {table} WHERE benchmark = ?", (name,))
+    connection.executemany(
+        "INSERT INTO take_counts (benchmark, take, why_not, passed, unscored, stale, verdict) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(name, *astuple(take)) for take in counts.takes],
+    )
+    connection.executemany(
+        "INSERT INTO verdict_counts (benchmark, verdict, why_not) VALUES (?, ?, ?)",
+        [(name, *verdict) for verdict in counts.verdicts],
+    )
+    connection.execute(
+        "INSERT OR REPLACE INTO counts_as_of (benchmark, at, seq, digest) VALUES (?, ?, ?, ?)",
+        (name, at, counts.through, counts.digest),
+    )
 
 
 def _summarised_through(connection: sqlite3.Connection) -> int:

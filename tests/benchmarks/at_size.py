@@ -20,7 +20,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
-from engine.pipeline.results import benchmark_results
+from engine.pipeline.results import counted_of
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.browsing import Browser
 from engine.store.database import open_store
@@ -102,7 +102,7 @@ def results(root: Path) -> Iterator[Row]:
         for name in names:
             definition = load_definition(workspace.definition_path(name))
             wanted = list(wanted_conversations(definition, config, reader))
-            benchmark_results(definition, config, reader, wanted)
+            counted_of(definition, config, reader, wanted)
     wall, cpu = time.perf_counter() - began, time.process_time() - worked
     yield Row(f"results of {len(names)} benchmarks", f"{wall:.1f} s ({cpu:.1f} s of CPU)", "5 s")
 
