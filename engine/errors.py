@@ -6,8 +6,8 @@ exit code. Any other exception that escapes is a bug.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +48,14 @@ class Problem:
         parts = [part for part in (place, self.key, self.what) if part]
         text = ": ".join(parts)
         return text if self.hint is None else f"{text} ({self.hint})"
+
+
+def merged_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, with one for all keys of which the same is said."""
+    keys: dict[Problem, dict[str, None]] = {}
+    for problem in problems:
+        keys.setdefault(replace(problem, key=None), {})[problem.key or ""] = None
+    return [replace(problem, key=", ".join(of) or None) for problem, of in keys.items()]
 
 
 class InputError(CrosswindError):

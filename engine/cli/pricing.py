@@ -14,8 +14,6 @@ from engine.cli.console import tell
 from engine.cli.pipelines import planning
 from engine.cli.session import Session
 from engine.config.schema import Config, ModelSpec
-from engine.config.templates import is_template
-from engine.config.yaml_text import read_yaml
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.costs.estimate import FEWEST, LONGEST_WORDS, NOTHING, CostEstimate
@@ -306,16 +304,8 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
 
 def template_problems(session: Session, order: Order) -> list[Problem]:
     """A problem for each benchmark whose description is still the template's."""
-    if Stage.GEN_METRICS not in order.stages:
-        return []
-    paths = map(session.workspace.definition_path, order.benchmarks)
-    what = "this is still the template, so nothing is run"
-    hint = "replace `name` and `description` with your own words, or name other benchmarks"
-    return [
-        read_yaml(path).problem(("description",), what, hint=hint)
-        for path in paths
-        if is_template(path)
-    ]
+    with planning(session) as planner:
+        return planner.templates(order)
 
 
 def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:

@@ -18,6 +18,7 @@ from engine.display import plural
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
+from engine.pipeline.models import named_spec
 from engine.store.scenarios_json import read_scenarios
 
 SCENARIOS_FILE = "scenarios.json"
@@ -128,9 +129,10 @@ def key_findings(
         return of_error(Area.KEYS, DOTENV, error)
     findings = list(_file(root / DOTENV))
     # one finding for each key, however many models use it
-    for (kind, secret), labels in _users(models).items():
-        users = ", ".join(dict.fromkeys(labels))
-        problems = _problems(kind, secret, users, environment)
+    for (kind, secret), specs in _users(models).items():
+        users = ", ".join(dict.fromkeys(spec.label for spec in specs))
+        where = ", ".join(dict.fromkeys(map(named_spec, specs)))
+        problems = _problems(kind, secret, where, environment)
         findings += problems or [_key_diagnostic(kind, secret, users, environ, dotenv)]
     return findings
 
@@ -147,12 +149,12 @@ def _file(path: Path) -> Iterator[Diagnostic]:
         yield Diagnostic(Area.KEYS, DOTENV, Severity.OK, f"{path} can be read by you alone")
 
 
-def _users(models: Sequence[ModelInUse]) -> dict[tuple[str, Secret], list[str]]:
-    """The labels of the models that use each secret, by its purpose."""
-    users: dict[tuple[str, Secret], list[str]] = {}
+def _users(models: Sequence[ModelInUse]) -> dict[tuple[str, Secret], list[ModelSpec]]:
+    """The models that use each secret, by its purpose."""
+    users: dict[tuple[str, Secret], list[ModelSpec]] = {}
     for model in models:
         for use in _secrets(model.spec):
-            users.setdefault(use, []).append(model.spec.label)
+            users.setdefault(use, []).append(model.spec)
     return users
 
 
@@ -168,22 +170,16 @@ def _secrets(spec: ModelSpec) -> Iterator[tuple[str, Secret]]:
         yield EXTRA_BODY, Secret(text)
 
 
-def _problems(kind: str, secret: Secret, users: str, environment: Environment) -> list[Diagnostic]:
+def _problems(kind: str, secret: Secret, where: str, environment: Environment) -> list[Diagnostic]:
     try:
         if kind == APIKEY:
-            environment.key(secret, where=users)
+            environment.key(secret, where=where)
         elif kind == EXTRA_BODY:
-            environment.resolve(secret.template, where=users)
+            environment.resolve(secret.template, where=where)
         else:
-            environment.header(secret, where=users)
+            environment.header(secret, where=where)
     except InputError as error:
-        subject = _subject(kind, secret)
-        return [
-            Diagnostic(
-                Area.KEYS, subject, Severity.PROBLEM, f"{users}: {problem.what}", problem.hint
-            )
-            for problem in error.problems
-        ]
+        return of_error(Area.KEYS, _subject(kind, secret), error)
     return []
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config
 from engine.config.secrets import Environment
-from engine.config.workspace import Workspace
+from engine.config.workspace import STORE_FILE, Workspace
 from engine.doctor.configuration import PartialConfiguration, key_findings, read_workspace
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted_findings
 from engine.doctor.models import (
@@ -24,7 +27,12 @@ from engine.doctor.models import (
 from engine.doctor.reachability import check_reachability, destinations
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
-from engine.errors import InputError
+from engine.errors import InputError, StoreError
+from engine.pipeline.order import Order
+from engine.pipeline.planner import Planner
+from engine.store.connection import Connection, raw_connection
+from engine.store.open_reader import empty_reader
+from engine.store.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +55,62 @@ class DoctorOptions:
 def examine(asked: DoctorOptions) -> list[Diagnostic]:
     """All findings. Changes nothing; with `call`, calls each model that is no script once."""
     written = read_workspace(asked.start, asked.environ, named=asked.named)
+    models = _models(asked, written)
+    said = [finding.sentence for finding in (*written.findings, *models)]
     return [
         *system_findings(),
         *written.findings,
-        *_models(asked, written),
+        *_refusals(asked, written, said),
+        *models,
         *terminal_findings(asked.terminal or this_terminal(asked.environ)),
         *_store(written.workspace, written.config),
     ]
+
+
+def _refusals(
+    asked: DoctorOptions, written: PartialConfiguration, said: Sequence[str]
+) -> Sequence[Diagnostic]:
+    """What a run of everything would refuse, by the code that refuses it, and is not said yet."""
+    workspace, config = written.workspace, written.config
+    if workspace is None or config is None:
+        return []
+    with closing(_reader(workspace, config)) as reader:
+        planner = Planner(workspace, config, reader, asked.environ)
+        order = Order(tuple(_usable(workspace)))
+        # a damaged store has a finding of its own
+        with suppress(StoreError, sqlite3.Error):
+            known = {Severity.NOTE: planner.templates(order)}
+            known[Severity.PROBLEM] = planner.refused(order)
+            findings = [
+                replace(finding, state=state)
+                for state, problems in known.items()
+                for problem in problems
+                for finding in of_error(Area.CONFIGURATION, config.path.name, InputError(problem))
+                if not any(problem.what in sentence for sentence in said)
+            ]
+            environment = Environment(workspace.root, asked.environ)
+            secrets = secrets_of(models_in_use(config, environment), environment)
+            return redacted_findings(findings, secrets)
+    return []
+
+
+def _usable(workspace: Workspace) -> Iterator[str]:
+    """The benchmarks whose definition can be read; of others there is a finding."""
+    with suppress(InputError):
+        for name in workspace.benchmark_names():
+            with suppress(InputError):
+                load_definition(workspace.definition_path(name))
+                yield name
+
+
+def _reader(workspace: Workspace, config: Config) -> Reader:
+    path = workspace.root / STORE_FILE
+    with suppress(InputError, sqlite3.Error, OSError):
+        path = workspace.store_path(config)
+        if path.exists():
+            # a usual connection would leave two files beside the store
+            return Reader(Connection(raw_connection(path), path))
+    return empty_reader(path)
 
 
 def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnostic]:

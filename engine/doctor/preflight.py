@@ -30,7 +30,7 @@ from engine.config.yaml_text import read_yaml
 from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reachability import Destination, ModelListing, destinations, listed
-from engine.errors import InputError, Problem
+from engine.errors import InputError, Problem, merged_problems
 from engine.files import read_regular, replace_file
 from engine.pipeline.models import function_place
 from engine.providers.attempts import (
@@ -147,7 +147,7 @@ async def preflight(
         if not wrong and not doubts and listing.status is not None and listing.status < 300:
             cache.add(place, names)
     cache.write()
-    return PreflightResult(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
+    return PreflightResult(tuple(merged_problems(problems)), tuple(dict.fromkeys(warnings)))
 
 
 def look_first(
@@ -178,7 +178,7 @@ def missing_values(
     """What these models lack to be called at all, such as a key, without asking any server."""
     environment = Environment(root, environ)
     models = [in_use(spec, environment) for spec in specs if spec.is_remote]
-    return list(dict.fromkeys(problem for model in models for problem in _missing(model)))
+    return merged_problems(problem for model in models for problem in _missing(model))
 
 
 async def _looked_at(

@@ -125,6 +125,13 @@ def model_digest(spec: ModelSpec) -> str:
     return digest(made_of)
 
 
+def named_spec(spec: ModelSpec) -> str:
+    """`model gpt-4o`, or `target shop`: what a problem with a model's values names."""
+    if isinstance(spec, Target) and spec.url is not None:
+        return f"target {spec.id}"
+    return f"model {spec.model}"
+
+
 def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
     """How a model is reached. Keys and headers are looked up for each call.
 
@@ -133,7 +140,7 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
     if isinstance(spec, Target) and spec.url is not None and spec.request is not None:
         return _application_of(spec, spec.url, spec.request, environment)
     apikey, headers = spec.apikey, spec.sent_headers
-    where = f"model {spec.model}"
+    where = named_spec(spec)
 
     def all_headers() -> Mapping[str, str]:
         return {name: environment.header(value, where=where) for name, value in headers.items()}
@@ -158,7 +165,7 @@ def _application_of(
     target: Target, url: str, request: Mapping[str, Any], environment: Environment
 ) -> Endpoint:
     """Raises `InputError`."""
-    where = f"target {target.id}"
+    where = named_spec(target)
 
     def all_headers() -> Mapping[str, str]:
         sent = target.sent_headers

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from engine.benchmark import Role, Stage, When
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelId, ModelSpec, config_of
 from engine.config.secrets import Environment
+from engine.config.templates import is_template
 from engine.config.workspace import Workspace
+from engine.config.yaml_text import read_yaml
 from engine.display import plural
-from engine.errors import InputError, Problem
+from engine.errors import InputError, Problem, merged_problems
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import CostEstimate, Estimator, MeasuredUsage, measured
 from engine.pipeline.costs.ranges import Calls, Range, fewest_turns
@@ -80,26 +83,54 @@ class Planner:
     def check(self, order: Order) -> list[BenchmarkContext]:
         """Check everything that can be known to be wrong before a run; return the contexts.
 
-        Raises `InputError`.
+        Raises `InputError` with all of it.
         """
         contexts = self.contexts(order)
+        problems = list(self._problems(order, contexts))
+        if problems:
+            raise InputError(merged_problems(problems))
+        return contexts
+
+    def refused(self, order: Order) -> list[Problem]:
+        """What `check` raises."""
+        try:
+            self.check(order)
+        except InputError as error:
+            return list(error.problems)
+        return []
+
+    def templates(self, order: Order) -> list[Problem]:
+        """A problem for each benchmark whose description is still the template's."""
+        if Stage.GEN_METRICS not in order.stages:
+            return []
+        paths = map(self.workspace.definition_path, order.benchmarks)
+        what = "this is still the template, so nothing is run"
+        hint = "replace `name` and `description` with your own words, or name other benchmarks"
+        return [
+            read_yaml(path).problem(("description",), what, hint=hint)
+            for path in paths
+            if is_template(path)
+        ]
+
+    def _problems(self, order: Order, contexts: Sequence[BenchmarkContext]) -> Iterator[Problem]:
         for bench in contexts:
-            check_scenarios(bench)
+            yield from _raised(partial(check_scenarios, bench))
             if (again := order.rewrite.get(bench.name)) is not None:
-                rewritable(Reviews.of(bench.definition, bench.reader), again.id)
-            _require_asked_for(bench, order)
+                reviews = Reviews.of(bench.definition, bench.reader)
+                yield from _raised(partial(rewritable, reviews, again.id))
+            yield from _no_longer_asked_for(bench, order)
             if Stage.SIMULATE in order.stages:
-                _require_pressure(bench)
-                _require_approval(bench, order)
+                yield from _without_pressure(bench)
+                yield from _unapproved(bench, order)
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         for config in [bench.config for bench in contexts] or [self.config]:
             specs = (*config.models_beside_targets, *others)
             for spec in (*specs, *config.targets):
-                self.models.open(spec)
-            for key in self._budget_keys:
-                self.estimator(*specs).require_prices(config, key, judge)
-        return contexts
+                yield from _raised(partial(self.models.open, spec))
+            if keys := " and ".join(self._budget_keys):
+                unpriced = self.estimator(*specs).unpriced(config, keys, judge)
+                yield from () if unpriced is None else (unpriced,)
 
     @property
     def _budget_keys(self) -> list[str]:
@@ -160,20 +191,26 @@ def _of_one_conversation(part: Calls, rows: Range, turns: int) -> Calls:
     return replace(part, answers=part.answers * (1 / rows.expected))
 
 
-def _require_asked_for(bench: BenchmarkContext, order: Order) -> None:
-    """Raise `InputError` if the order names conversations that are no longer wanted."""
+def _raised(check: Callable[[], object]) -> Sequence[Problem]:
+    try:
+        check()
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def _no_longer_asked_for(bench: BenchmarkContext, order: Order) -> Iterator[Problem]:
+    """A problem if the order names conversations that are no longer wanted."""
     named = order.again.get(bench.name, frozenset())
     asked = wanted_conversations(bench.definition, bench.config, bench.reader) if named else ()
     missing = sorted(map(str, named - {conversation.key for conversation in asked}))
     if missing:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        raise InputError(
-            Problem(
-                f"{', '.join(missing[:_NAMED])}{more}: no longer asked for, so nothing was done",
-                bench.config.path,
-                hint="its metric or target was taken out, its scenario was rejected, or its sample "
-                "lies beyond `generation.num_samples`",
-            )
+        yield Problem(
+            f"{', '.join(missing[:_NAMED])}{more}: no longer asked for, so nothing was done",
+            bench.config.path,
+            hint="its metric or target was taken out, its scenario was rejected, or its sample "
+            "lies beyond `generation.num_samples`",
         )
 
 
@@ -181,40 +218,33 @@ _NAMED: Final = 8
 """The most ids in one message."""
 
 
-def _require_approval(bench: BenchmarkContext, order: Order) -> None:
-    """Raise `InputError` if the order names conversations that wait for approval."""
+def _unapproved(bench: BenchmarkContext, order: Order) -> Iterator[Problem]:
+    """A problem if the order names conversations that wait for approval."""
     named = order.again.get(bench.name, ())
     unapproved = held_scenarios(bench) if named else {}
     first = {name for key in named for name in unapproved.get(key.scenario_id, ())}
     if first:
-        raise InputError(
-            Problem(
-                f"{', '.join(sorted(first))}: nobody has approved this yet, which "
-                f"`review: required` in {bench.config.path.name} asks for",
-                hint=f"`crosswind review {bench.name} --approve {' '.join(sorted(first))}`",
-            )
+        yield Problem(
+            f"{', '.join(sorted(first))}: nobody has approved this yet, which "
+            f"`review: required` in {bench.config.path.name} asks for",
+            hint=f"`crosswind review {bench.name} --approve {' '.join(sorted(first))}`",
         )
 
 
-def _require_pressure(bench: BenchmarkContext) -> None:
-    """Raise `InputError` if a metric needs pressure and the conversations never have any."""
+def _without_pressure(bench: BenchmarkContext) -> Iterator[Problem]:
+    """A problem for each metric that needs pressure where the conversations never have any."""
     config = bench.config
     if config.has_pressure:
         return
     why = "generation.turns: 1" if config.landmarks else "landmarks: false"
-    problems = [
-        Problem(
-            f"{metric.id} must hold `{metric.when}`, from the second landmark on, and none is "
-            f"delivered with `{why}` in {config.path.name}: all of it would be unscored",
-            bench.definition.path,
-            key=f"metrics[{number}].when",
-            hint=f"change `{why}`, or say `when: at_the_end` or `when: anywhere` here",
-        )
-        for number, metric in enumerate(bench.definition.metrics)
-        if metric.when is When.UNDER_PRESSURE
-    ]
-    if problems:
-        raise InputError(problems)
+    for number, metric in enumerate(bench.definition.metrics):
+        if metric.when is When.UNDER_PRESSURE:
+            yield read_yaml(bench.definition.path).problem(
+                ("metrics", number, "when"),
+                f"{metric.id} must hold `{metric.when}`, from the second landmark on, and none is "
+                f"delivered with `{why}` in {config.path.name}: all of it would be unscored",
+                hint=f"change `{why}`, or say `when: at_the_end` or `when: anywhere` here",
+            )
 
 
 CENT: Final = 0.01

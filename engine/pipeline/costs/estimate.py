@@ -15,7 +15,8 @@ from typing import Any, Final
 from engine.benchmark import Role, Stage
 from engine.config.schema import Config, ModelId, ModelSpec
 from engine.config.secrets import VARIABLE
-from engine.errors import InputError, Problem
+from engine.config.yaml_text import KeyPath, dotted_path, read_yaml
+from engine.errors import Problem
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.models import price_of
 from engine.providers.pricing import Prices
@@ -474,36 +475,47 @@ class Estimator:
         answer = self._cost(spec, 0, spec.params.max_tokens or LONGEST_ANSWER, 0.0) or 0.0
         return answer, max(costs) / many
 
-    def require_prices(self, config: Config, key: str, judge: ModelSpec | None = None) -> None:
-        """Raise `InputError` listing every model of unknown price, since no budget could be kept;
-        `key` is the budget's key in the configuration, `judge` one from `models`."""
-        roles = [
-            ("user_model", config.user_model),
-            *_judges(config),
-            ("generator_model", config.generator),
-            *((f"targets[{n}]", target) for n, target in enumerate(config.targets)),
-        ]
-        if config.checks.kinds and config.checks.model in config.models:
-            roles.append((f"models.{config.checks.model}", config.checker))
-        roles += [(f"models.{name}", spec) for name, spec in config.models.items() if spec is judge]
-        problems = [
-            Problem(
-                f"{key} needs the price of every model, that of {spec.model!r} is not known",
-                path=config.path,
-                key=place,
-                hint="add `price: {input: …, output: …}`, in US dollars for a million tokens",
-            )
-            for place, spec in roles
+    def unpriced(self, config: Config, keys: str, judge: ModelSpec | None = None) -> Problem | None:
+        """A problem that names every model of unknown price, since no budget could be kept; None
+        where there is none. `keys` are the budgets in the configuration, `judge` one from
+        `models`."""
+        unpriced = {
+            at: spec.label
+            for at, spec in _written_models(config, judge)
             if self.first_usd(spec, Role.TARGET) is None
-        ]
-        if problems:
-            raise InputError(problems)
+        }
+        if not unpriced:
+            return None
+        document = read_yaml(config.path)
+        first, *more = unpriced
+        names = ", ".join(
+            [
+                repr(unpriced[first]),
+                *(
+                    f"{unpriced[at]!r} ({dotted_path(at)}, line {document.place(at).line})"
+                    for at in more
+                ),
+            ]
+        )
+        what = f"{keys} needs the price of every model, and that of {names} is not known"
+        hint = "add `price: {input: …, output: …}`, in US dollars for a million tokens"
+        return document.problem(first, what, hint=hint)
 
 
-def _judges(config: Config) -> Iterator[tuple[str, ModelSpec]]:
-    """Each judge with its place in the file."""
+def _written_models(config: Config, judge: ModelSpec | None) -> Iterator[tuple[KeyPath, ModelSpec]]:
+    """Each model that may be called, with its place in the file; one that stands in for another is
+    that other."""
+    yield ("user_model",), config.user_model
     if config.evaluators is None:
-        yield "evaluator_model", config.evaluator_model
+        yield ("evaluator_model",), config.evaluator_model
     else:
-        for number, judge in enumerate(config.evaluators):
-            yield f"evaluators[{number}]", judge
+        yield from ((("evaluators", number), spec) for number, spec in enumerate(config.evaluators))
+    if config.generator_model is not None:
+        yield ("generator_model",), config.generator_model
+    crossed = max(1, len(config.conditions))
+    for number, target in enumerate(config.targets[::crossed]):
+        yield ("targets", number), target
+    checker = config.checks.model if config.checks.kinds else None
+    for name, spec in config.models.items():
+        if name == checker or spec is judge:
+            yield ("models", name), spec

@@ -304,8 +304,8 @@ def test_a_key_that_cannot_be_sent_is_told_without_its_length(clinic: Clinic) ->
     found = clinic.only(Area.KEYS, MY_KEY=f"{CANARY}\n{CANARY}")
     assert found.state is Severity.PROBLEM
     assert found.sentence == (
-        "x: this key or header has a character that cannot be sent (it comes from ${MY_KEY}), "
-        "expected letters, digits and signs"
+        "model x: this key or header has a character that cannot be sent (it comes from "
+        "${MY_KEY}), expected letters, digits and signs"
     )
 
 
