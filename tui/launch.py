@@ -32,6 +32,7 @@ from tui.navigation import MAIN_SCREENS, OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
 from tui.services.preferences import PreferencesFile, ViewMemory, keys_file
+from tui.services.terminal import forget_exported_size
 
 # Late imports are of modules that take 2.6 times as long to load as all of the above (0.9 s of
 # processor time against 0.35 s, for the pipeline and the configuration). Users who only look never
@@ -186,6 +187,7 @@ def run_app(
         attach=command_line("watch", workspace.root),
     )
     collect_seldom()
+    forget_exported_size()
     app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)
     wait_for_files()
     if app.fault is not None:

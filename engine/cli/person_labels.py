@@ -142,7 +142,7 @@ def definition_of(session: Session, name: str) -> Definition:
 def person_named(by: str | None) -> str:
     """Who labels or reviews: `by`, else `CROSSWIND_PERSON`, else the name of their account. Raises
     `InputError`."""
-    stated = by if by is not None else os.environ.get(PERSON) or getpass.getuser()
+    stated = by if by is not None else os.environ.get(PERSON) or _user()
     name = one_line(stated).strip()
     if not 0 < len(name) <= LONGEST_PERSON:
         where = "--by" if by is not None else PERSON
@@ -152,4 +152,12 @@ def person_named(by: str | None) -> str:
 
 def this_account() -> str:
     """The account and machine, as `user@host`."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    """The name of the account, or the number of a user who has none, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # the latter from Python 3.13 on
+        return f"uid{os.getuid()}"

@@ -227,6 +227,14 @@ def test_the_app_opens_on_a_workspace_where_nothing_was_run(tmp_path: Path) -> N
     assert (tmp_path / "crosswind.db").exists()
 
 
+def test_the_app_is_as_large_as_its_terminal_whatever_the_shell_exports(tmp_path: Path) -> None:
+    words = ["--workspace", str(workspace(tmp_path))]
+    with Terminal(words=words, COLUMNS="40", LINES="10", XDG_CONFIG_HOME=str(tmp_path)) as terminal:
+        terminal.read_until(b"\x1b[24;1H")
+        terminal.resize((80, 30))
+        terminal.read_until(b"\x1b[30;1H")
+
+
 def test_a_wrong_configuration_is_told_when_the_app_has_gone(tmp_path: Path) -> None:
     create_store(workspace(tmp_path, CONFIG.replace("turns: 2", "turns: 0")) / "crosswind.db")
 

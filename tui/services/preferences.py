@@ -44,7 +44,10 @@ def _existing_file(path: Path) -> Path | None:
 def _folder(environ: Mapping[str, str], variable: str, name: str) -> Path:
     """A folder by the XDG base directory rules: a path that is not absolute is ignored."""
     base = Path(environ.get(variable, ""))
-    home = Path(environ.get("HOME") or Path.home())
+    try:
+        home = Path(environ.get("HOME") or Path.home())
+    except RuntimeError:  # a user without an account, whose home folder is that of the system
+        home = Path("/")
     return (base if base.is_absolute() else home / name) / "crosswind"
 
 

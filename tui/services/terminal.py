@@ -147,6 +147,18 @@ def terminal_size() -> Size:
     return Size(*shutil.get_terminal_size())
 
 
+def forget_exported_size() -> None:
+    """Remove `COLUMNS` and `LINES` from the environment, if the terminal itself says its size: they
+    would count for more, and do not change with it."""
+    try:
+        known = all(os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1))
+    except (OSError, ValueError):
+        return
+    if known:
+        for name in ("COLUMNS", "LINES"):
+            os.environ.pop(name, None)
+
+
 def go_at_once() -> None:
     """End this process at once. There is no terminal to restore, and a clean exit would wait for a
     writer thread that never returns. The engine has everything that matters."""

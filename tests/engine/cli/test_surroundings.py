@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from engine.cli.person_labels import person_named, this_account
 from tests.engine.commands import command
 from tests.engine.small_workspace import small_workspace
+from tui.services.preferences import PreferencesFile
 
 ROOT = Path(__file__).parents[3]
 FULL = "crosswind: the output could not be written: No space left on device\n"
@@ -70,6 +74,18 @@ def test_what_is_wrong_around_a_command_is_said(
     done = in_shell(script, folder)
     assert (done.returncode, "a bug in" in done.stderr) == (code, False), done.stderr
     assert said in done.stderr if said else done.stderr == ""
+
+
+def test_a_user_without_an_account_is_named_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_account(uid: int) -> NoReturn:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "HOME", "CROSSWIND_PERSON"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", no_such_account)
+    assert person_named(None) == f"uid{os.getuid()}"
+    assert this_account().startswith(f"uid{os.getuid()}@")
+    assert str(PreferencesFile.of({}).path).startswith("/.config/crosswind/")
 
 
 def test_a_sqlite_that_is_too_old_is_named_before_anything_is_opened(
