@@ -41,7 +41,7 @@ class When(StrEnum):
     AT_THE_END = "at_the_end"
     """In the last reply."""
     UNDER_PRESSURE = "under_pressure"
-    """In any reply from the turn of the second delivered landmark on."""
+    """In any reply from the turn of the second reached landmark on."""
     EVERY_REPLY = "every_reply"
 
     @property

@@ -19,6 +19,7 @@ TIED: Final = "judges are tied"
 NO_VERDICT: Final = "no usable verdict"
 CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
 NO_PRESSURE: Final = "the second landmark was never delivered"
+"""Its turn never came. Stored with verdicts, so that it keeps its words."""
 WITHDRAWN: Final = "the person took it back"
 ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, WITHDRAWN})
 """Answers that decide nothing: they do not count, nor does an older verdict in their place."""

@@ -59,8 +59,7 @@ _SENTENCES: Final[Mapping[LintRule, str]] = {
     LintRule.MENTIONS_TESTS: "The person speaks of tests, benchmarks or system prompts.",
     LintRule.PRESSURE_NOT_RISING: "There are fewer than two landmarks, one repeats the one before "
     "it, or the last lies in the first half.",
-    LintRule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never "
-    "delivered.",
+    LintRule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never reached.",
     LintRule.NEAR_DUPLICATE: f"Two base scenarios of a metric have {ALIKE:.0%} of their words or "
     "more in common.",
     LintRule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the latent goal.",
@@ -99,6 +98,8 @@ class LintFinding:
     """One sentence: what was found."""
     key: tuple[str | int, ...] = ()
     """The path within a metric, such as `("examples", 1)`; empty for scenarios."""
+    text: str = ""
+    """The text of a scenario that it is about; empty where it is about no single one."""
 
 
 # Metrics
@@ -297,32 +298,36 @@ def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
     for several in by_metric.values():
         for one, other, alike in near_duplicates(list(several.values())):
             words = f"{one.id} and this share {alike:.0%} of their words"
-            yield LintFinding(LintRule.NEAR_DUPLICATE, other.id, words)
+            yield LintFinding(LintRule.NEAR_DUPLICATE, other.id, words, text=other.persona)
 
 
 def _of_scenario(scenario: Scenario, turns: int) -> Iterator[LintFinding]:
     marks = scenario.landmarks
     if not scenario.demographic and (group := _GROUP.search(scenario.persona)) is not None:
         words = f'the persona names a demographic group: "{group[0]}"'
-        yield LintFinding(LintRule.PERSONA_GROUP, scenario.id, words)
+        yield LintFinding(LintRule.PERSONA_GROUP, scenario.id, words, text=scenario.persona)
     for mark in marks:
         if _is_quotation(mark.instruction):
             words = f"the landmark at turn {mark.turn} quotes a message word for word"
-            yield LintFinding(LintRule.LANDMARK_QUOTATION, scenario.id, words)
+            yield LintFinding(
+                LintRule.LANDMARK_QUOTATION, scenario.id, words, text=mark.instruction
+            )
     texts = (scenario.persona, scenario.user_goal, *(mark.instruction for mark in marks))
     tests = next(filter(None, map(_TESTS.search, texts)), None)
     if tests is not None:
         words = f'the person speaks of tests or of the machinery: "{tests[0]}"'
-        yield LintFinding(LintRule.MENTIONS_TESTS, scenario.id, words)
+        yield LintFinding(LintRule.MENTIONS_TESTS, scenario.id, words, text=tests.string)
     if (fault := _pressure_fault(marks, turns)) is not None:
-        yield LintFinding(LintRule.PRESSURE_NOT_RISING, scenario.id, fault)
-    late = [mark.turn for mark in marks if mark.turn > turns]
-    if late:
-        words = f"a landmark lies at turn {late[0]}, but conversations have {turns} turns"
-        yield LintFinding(LintRule.LANDMARK_BEYOND_TURNS, scenario.id, words)
-    if (where := _given_away(scenario)) is not None:
+        words, text = fault
+        yield LintFinding(LintRule.PRESSURE_NOT_RISING, scenario.id, words, text=text)
+    late = next((mark for mark in marks if mark.turn > turns), None)
+    if late is not None:
+        words = f"a landmark lies at turn {late.turn}, but conversations have {turns} turns"
+        yield LintFinding(LintRule.LANDMARK_BEYOND_TURNS, scenario.id, words, text=late.instruction)
+    if (given := _given_away(scenario)) is not None:
+        where, text = given
         words = f"{where} says what the person is really after"
-        yield LintFinding(LintRule.GOAL_GIVEN_AWAY, scenario.id, words)
+        yield LintFinding(LintRule.GOAL_GIVEN_AWAY, scenario.id, words, text=text)
 
 
 _GROUP: Final = re.compile(
@@ -359,14 +364,17 @@ def _is_quotation(instruction: str) -> bool:
     return len(quoted) >= _QUOTED_WORDS and len(quoted) >= _QUOTED_SHARE * len(instruction.split())
 
 
-def _pressure_fault(marks: Sequence[Landmark], turns: int) -> str | None:
+def _pressure_fault(marks: Sequence[Landmark], turns: int) -> tuple[str, str] | None:
+    """In words, and the landmark's text that it is about."""
+    last = marks[-1].instruction if marks else ""
     if len(marks) < 2 <= turns:
-        return "there are fewer than two landmarks, so nothing rises"
+        return "there are fewer than two landmarks, so nothing rises", last
     if marks and marks[-1].turn * 2 < turns:
-        return f"the last landmark lies at turn {marks[-1].turn} of {turns}"
+        return f"the last landmark lies at turn {marks[-1].turn} of {turns}", last
     for one, other in pairwise(marks):
         if resemblance(words_of(one.instruction), words_of(other.instruction)) >= ALIKE:
-            return f"the landmark at turn {other.turn} says again what turn {one.turn} said"
+            words = f"the landmark at turn {other.turn} says again what turn {one.turn} said"
+            return words, other.instruction
     return None
 
 
@@ -375,8 +383,9 @@ _GIVEN_AWAY: Final = 0.8
 _FEWEST_WORDS: Final = 4
 
 
-def _given_away(scenario: Scenario) -> str | None:
-    """Where the latent goal's words are given away, measured by containment (Broder 1997)."""
+def _given_away(scenario: Scenario) -> tuple[str, str] | None:
+    """Where the latent goal's words are given away, measured by containment (Broder 1997), and the
+    text."""
     goal = words_of(scenario.latent_adversarial_goal)
     if len(goal) < _FEWEST_WORDS:
         return None
@@ -384,7 +393,7 @@ def _given_away(scenario: Scenario) -> str | None:
     texts += [(f"the landmark at turn {m.turn}", m.instruction) for m in scenario.landmarks]
     for where, text in texts:
         if len(goal & words_of(text)) >= _GIVEN_AWAY * len(goal):
-            return where
+            return where, text
     return None
 
 

@@ -77,10 +77,8 @@ class AnalysisContext:
     unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
 
 
-def analyse(
-    outcomes: Iterable[Outcome], about: AnalysisContext, *, exploratory: bool = False
-) -> Analysis:
-    """Analyse a benchmark's outcomes; `exploratory` is that of a `ComparisonFamily`."""
+def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
+    """Analyse a benchmark's outcomes."""
     outcomes = list(outcomes)
     tallies = tally(outcomes, list(about.targets))
     staleness, exposure = _staleness(outcomes), _exposure(outcomes)
@@ -96,7 +94,7 @@ def analyse(
     results.sort(key=standing_key)
     # in the order of the table, so that a pair names the one that stands higher first
     ordered = {result.target: tallies[result.target] for result in results}
-    marked = contrasts(compared(ordered), exploratory=exploratory)
+    marked = contrasts(compared(ordered))
     ranked = {track: scored_on(ordered, track) for track in Track}
     places = ranks(ranked, marked.comparisons)
     return Analysis(

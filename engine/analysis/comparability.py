@@ -16,7 +16,7 @@ from engine.statistics.rates import metric_rate
 _ENDED_EARLY = frozenset({StopReason.USER_ENDED, StopReason.CONTEXT_FULL})
 
 
-def undelivered_landmarks(landmarks: Iterable[Landmark], turns: int) -> list[Landmark]:
+def unreached_landmarks(landmarks: Iterable[Landmark], turns: int) -> list[Landmark]:
     """The landmarks that a conversation of so many turns did not reach."""
     return [mark for mark in landmarks if mark.turn > turns]
 
@@ -30,12 +30,12 @@ class ExposedConversation:
     not known: before its last landmark."""
     planned: int
     """Landmarks of its scenario."""
-    delivered: int
+    reached: int
     """Landmarks whose turn was spoken."""
 
     @classmethod
     def of(cls, landmarks: Sequence[Landmark], turns: int, ended: StopReason | None) -> Self:
-        missed = len(undelivered_landmarks(landmarks, turns))
+        missed = len(unreached_landmarks(landmarks, turns))
         early = ended in _ENDED_EARLY or (ended is StopReason.UNKNOWN and missed > 0)
         return cls(early, len(landmarks), len(landmarks) - missed)
 
@@ -49,7 +49,7 @@ class Exposure:
     """Conversations that ended before their last planned turn."""
     planned: int = 0
     """Landmarks of all their scenarios."""
-    delivered: int = 0
+    reached: int = 0
     with_landmarks: int = 0
     """Conversations that have any."""
     reached_last: int = 0
@@ -62,9 +62,9 @@ class Exposure:
             conversations=len(exposures),
             early=sum(exposure.early for exposure in exposures),
             planned=sum(exposure.planned for exposure in exposures),
-            delivered=sum(exposure.delivered for exposure in exposures),
+            reached=sum(exposure.reached for exposure in exposures),
             with_landmarks=sum(exposure.planned > 0 for exposure in exposures),
-            reached_last=sum(0 < exposure.planned == exposure.delivered for exposure in exposures),
+            reached_last=sum(0 < exposure.planned == exposure.reached for exposure in exposures),
         )
 
     def __add__(self, other: Exposure) -> Exposure:
@@ -75,20 +75,20 @@ class Exposure:
         return self.early / self.conversations if self.conversations else None
 
     @property
-    def delivered_share(self) -> float | None:
-        return self.delivered / self.planned if self.planned else None
+    def reached_share(self) -> float | None:
+        return self.reached / self.planned if self.planned else None
 
     @property
     def is_full(self) -> bool:
-        """Whether no conversation ended early and all landmarks were delivered."""
-        return self.early == 0 and self.delivered == self.planned
+        """Whether no conversation ended early and all landmarks were reached."""
+        return self.early == 0 and self.reached == self.planned
 
 
 def exposure_words(exposure: Exposure) -> tuple[str, str, str]:
-    """`6 of 64` ended early, `300 of 312` landmarks delivered, `60 of 64` reached the last one."""
+    """`6 of 64` ended early, `300 of 312` landmarks reached, `60 of 64` reached the last one."""
     return (
         f"{exposure.early:,} of {exposure.conversations:,}",
-        f"{exposure.delivered:,} of {exposure.planned:,}",
+        f"{exposure.reached:,} of {exposure.planned:,}",
         f"{exposure.reached_last:,} of {exposure.with_landmarks:,}",
     )
 

@@ -19,7 +19,6 @@ from engine.statistics.paired import (
     Difference,
     FamilyPart,
     differences,
-    false_discovery,
     mean_difference,
     simultaneous,
 )
@@ -61,9 +60,8 @@ def compared(tallies: Mapping[str, TargetTally]) -> UnmarkedContrasts:
     return UnmarkedContrasts(_pairs(tallies), _gaps(tallies))
 
 
-def contrasts(unmarked: UnmarkedContrasts, *, exploratory: bool = False) -> Contrasts:
-    """Mark them. `exploratory` controls the false discovery rate, rather than the probability of
-    any false mark."""
+def contrasts(unmarked: UnmarkedContrasts) -> Contrasts:
+    """Mark them as one family."""
     pairs, gaps = unmarked.pairs, unmarked.gaps
     # all metrics, or the only track on which there is anything to compare
     widest = pairs[0].track if pairs else None
@@ -73,16 +71,14 @@ def contrasts(unmarked: UnmarkedContrasts, *, exploratory: bool = False) -> Cont
         FamilyPart.GAPS: [gap.difference for gap in gaps if gap.target is None],
         FamilyPart.GAPS_OF_TARGETS: [gap.difference for gap in gaps if gap.target is not None],
     }
-    # the order of `pairs` and `gaps`, so that what is marked can be assigned to them again
-    everything = [difference for part in family.values() for difference in part]
-    marked = false_discovery(everything) if exploratory else simultaneous(family)
+    # in the order of `pairs` and `gaps`, so that it can be assigned to them again
+    marked = simultaneous(family)
     return Contrasts(
         [comparison(*row) for row in zip(pairs, marked, strict=False)],
         [_gap(*row) for row in zip(gaps, marked[len(pairs) :], strict=True)],
         ComparisonFamily(
             pairs=sum(pair.difference.error is not None for pair in pairs),
             gaps=sum(gap.difference.error is not None for gap in gaps),
-            exploratory=exploratory,
         ),
     )
 

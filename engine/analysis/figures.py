@@ -286,6 +286,10 @@ class Gap(MarkedDifference):
     """None for all targets pooled."""
 
 
+PROMISE: Final = "✓ significant: of results like these, at most 5% carry any false ✓"
+"""What a mark means."""
+
+
 @dataclass(frozen=True, slots=True)
 class ComparisonFamily:
     """The comparisons that share one error rate: all those in a benchmark's results, or in those of
@@ -296,30 +300,12 @@ class ComparisonFamily:
     """Pairs of targets, on all metrics and on each track."""
     gaps: int = 0
     """Demographic gaps, of all targets together and of each."""
-    exploratory: bool = False
-    """Whether the false discovery rate is controlled, rather than the probability of any false
-    mark."""
     pairs_on_like: int = 0
     """Pairs of targets, for benchmarks like these."""
 
     @property
     def size(self) -> int:
         return self.pairs + self.gaps + self.pairs_on_like
-
-    @property
-    def mark(self) -> str:
-        """The word for a marked comparison."""
-        return "worth a look" if self.exploratory else "significant"
-
-    @property
-    def promise(self) -> str:
-        """What ✓ means, in a sentence."""
-        if self.exploratory:
-            return (
-                "Exploratory: ✓ is no more than worth a look; on average at most 5% of such marks "
-                "are false (false discovery rate)"
-            )
-        return "✓ significant: of results like these, at most 5% carry any false ✓"
 
     def __str__(self) -> str:
         """`45 comparisons: 30 pairs of targets, 15 demographic gaps`."""

@@ -11,9 +11,9 @@ from typing import Final
 from engine.analysis.comparability import GroupCheck, unchecked_axes
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
+    PROMISE,
     Analysis,
     Comparison,
-    ComparisonFamily,
     Estimate,
     Gap,
     MarkedDifference,
@@ -178,9 +178,12 @@ def p_value_words(p: float | None) -> str:
     return f"p = {p:.{digits}f}".replace("0.", ".", 1)
 
 
-def marks_mean(family: ComparisonFamily) -> str:
-    """What ✓ stands for, and among how many comparisons; shown wherever the marks are."""
-    return f"{family.promise}, among {family}."
+def marks_mean(analysis: Analysis) -> str:
+    """What ✓ stands for, or that nothing has it, and among how many comparisons; shown wherever the
+    marks are."""
+    pairs = (pair for _, pairs in pairs_by_kind(analysis) for pair in pairs)
+    is_any = any(difference.sure for difference in (*pairs, *analysis.gaps))
+    return f"{PROMISE if is_any else 'Nothing is significant'}, among {analysis.family}."
 
 
 # What is found
@@ -208,16 +211,14 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
                     Certainty.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}"
                 )
         else:
-            yield from _pair_findings(pairs, metrics_of(track), analysis.family)
+            yield from _pair_findings(pairs, metrics_of(track))
 
 
-def _pair_findings(
-    pairs: Sequence[Comparison], where: str, family: ComparisonFamily
-) -> Iterator[Finding]:
+def _pair_findings(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
     """The significant pairs first; more than `_FEW` are only counted."""
     sure = [pair for pair in pairs if pair.sure]
     if len(pairs) > _FEW:
-        yield _finding_with_count(pairs, sure, where, family.mark)
+        yield _finding_with_count(pairs, sure, where)
     else:
         yield from _finding_per_pair([*sure, *(pair for pair in pairs if not pair.sure)], where)
 
@@ -230,13 +231,13 @@ def _finding_per_pair(pairs: Sequence[Comparison], where: str) -> Iterator[Findi
 
 
 def _finding_with_count(
-    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str, mark: str
+    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str
 ) -> Finding:
     if not sure:
-        text = f"{where}: none of {len(pairs):,} differences between targets is {mark}"
+        text = f"{where}: none of {len(pairs):,} differences between targets is significant"
         return Finding(Certainty.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
-    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} {mark}"
+    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} significant"
     return Finding(Certainty.SIGNIFICANT, text + _leaders(pairs))
 
 
@@ -255,7 +256,8 @@ def _difference(pair: Comparison, where: str) -> str:
     pair = pair.greater_first
     over = f"({_evidence_size(pair)})"
     if pair.difference == 0:
-        return f"{where}: {pair.left} and {pair.right} pass equally often {over}"
+        interval = f" {points_interval(pair.low, pair.high)}".rstrip()
+        return f"{where}: {pair.left} and {pair.right} differ by 0 points{interval} {over}"
     text = (
         f"{where}: {pair.left} passes more often than {pair.right}, by {points(pair.difference)} "
         f"{points_interval(pair.low, pair.high)}"
@@ -319,7 +321,7 @@ def scope_sentence(analysis: Overall) -> str:
 
 def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
-        yield from _pair_findings(pairs, where, analysis.family)
+        yield from _pair_findings(pairs, where)
     if analysis.benchmarks:
         yield Finding(Certainty.CAUTION, scope_sentence(analysis))
     if analysis.skipped:
@@ -369,7 +371,6 @@ def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> boo
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:
     """The ranks that rule out any place, the best first."""
-    mark = analysis.family.mark
     for track in analysis.tracks:
         ranked = [
             (target.target, target.ranks[track])
@@ -388,7 +389,7 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Certainty.SIGNIFICANT, text)
         elif ranked:
-            text = f"{track}: ranks cannot be told: no difference between targets is {mark}"
+            text = f"{track}: ranks cannot be told: no difference between targets is significant"
             yield Finding(Certainty.OPEN, text)
 
 
@@ -398,23 +399,24 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
-    sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
+    sure = [gap for gap in analysis.gaps if gap.sure]
     shown = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in shown:
         yield Finding(Certainty.SIGNIFICANT, _gap(gap))
     if len(shown) < len(sure):
         count = len(sure) - len(shown)
         are = "is" if count == 1 else "are"
-        text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
+        text = f"{plural(count, 'demographic gap')} of single targets {are} significant"
         yield Finding(Certainty.SIGNIFICANT, text)
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
         if len(tested) == 1:
-            text = f"the only demographic gap, by {axes[0]}, is not {mark}: chance may explain it"
+            text = f"the only demographic gap, by {axes[0]}, is not significant"
+            text += ": chance may explain it"
         else:
-            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is {mark}: "
-            text += "chance may explain every one"
+            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is "
+            text += "significant: chance may explain every one"
         yield Finding(Certainty.OPEN, text)
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)
@@ -523,10 +525,10 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
         if target.exposure.conversations
     }
     early = {name: exposure.early_share for name, exposure in exposures.items()}
-    delivered = {name: exposure.delivered_share for name, exposure in exposures.items()}
+    reached = {name: exposure.reached_share for name, exposure in exposures.items()}
     unlike = [
         *_differing_shares("conversations that ended early", early),
-        *_differing_shares("landmarks delivered", delivered),
+        *_differing_shares("landmarks reached", reached),
     ]
     if unlike:
         yield Finding(
@@ -710,7 +712,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
     if unasked:
         advice = (
             "with `checks: {landmarks: true}` the next `crosswind run` checks those in which any "
-            "was delivered"
+            "was reached"
         )
         yield Finding(
             Certainty.CAUTION,

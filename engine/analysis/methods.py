@@ -112,14 +112,12 @@ def _method_overall(analysis: Overall) -> str:
             f"Nothing is said about other benchmarks: that takes {ENOUGH_BENCHMARKS} benchmarks."
         )
     if analysis.family.size:
+        shares = ", ".join(
+            f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
+        )
         how = (
-            "For exploring, the false discovery rate over all pairs was held at 5%"
-            if analysis.family.exploratory
-            else "Intervals of all pairs hold at once in 95% of such results (Bonferroni, with "
-            + ", ".join(
-                f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
-            )
-            + "; the share of a part without comparisons goes to the other)"
+            f"Intervals of all pairs hold at once in 95% of such results (Bonferroni, with {shares}"
+            "; the share of a part without comparisons goes to the other)"
         )
         sentences.append(f"{how}; the family is {analysis.family}.")
     return " ".join(sentences)
@@ -214,10 +212,10 @@ def _scored(analysis: Analysis) -> Iterator[str]:
     early = sum(target.exposure.early for target in analysis.targets)
     ended = sum(target.exposure.conversations for target in analysis.targets)
     planned = sum(target.exposure.planned for target in analysis.targets)
-    delivered = sum(target.exposure.delivered for target in analysis.targets)
+    reached = sum(target.exposure.reached for target in analysis.targets)
     if ended:
         landmarks = (
-            f", and {delivered:,} of {planned:,} planned landmarks were delivered."
+            f", and {reached:,} of {planned:,} planned landmarks were reached."
             if planned
             else "; no landmark was planned for them."
         )
@@ -230,10 +228,13 @@ def _scored(analysis: Analysis) -> Iterator[str]:
 def _audited(analysis: Analysis) -> Iterator[str]:
     audits = analysis.user_audits.values()
     looked_at = sum(audit.looked_at for audit in audits)
+    checked = sum(audit.landmarks_checked or 0 for audit in audits)
     if looked_at:
         invalid = sum(audit.invalid for audit in audits)
-        yield f"The user model was found not to have done its part in {invalid:,} of {looked_at:,}."
-    checked = sum(audit.landmarks_checked or 0 for audit in audits)
+        looked = "rules or a check" if checked else "rules, which find only what is certain,"
+        yield f"In {invalid:,} of {looked_at:,}, {looked} found a fault of the user model."
+        if not checked:
+            yield "Whether it carried out the landmarks that were reached was not checked."
     if checked:
         checkers = joined_names(
             _labels(provenance.checkers for provenance in analysis.provenances.values())
@@ -263,10 +264,7 @@ def _formulas(analysis: Analysis) -> list[str]:
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())
         how = (
-            "For exploring, the false discovery rate over all of them was held at 5% (Benjamini "
-            "and Hochberg 1995), with the intervals of Benjamini and Yekutieli (2005)"
-            if family.exploratory
-            else "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
+            "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
             f"the 5%: {shares}; the share of a part without comparisons goes to the others)"
         )
         sentences.append(f"{COMPARING}. {how}; the family is {family}.")

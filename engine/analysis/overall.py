@@ -40,7 +40,6 @@ from engine.statistics.paired import (
     SHARES_OF_ALL,
     Difference,
     FamilyPart,
-    false_discovery,
     simultaneous,
 )
 from engine.statistics.rates import like_these, like_these_interval, mean_interval, mean_of
@@ -52,9 +51,8 @@ _Of = tuple[Track, str, str]
 """A track and two targets."""
 
 
-def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
-    """Combine the analyses of several benchmarks; the comparisons are a family of their own.
-    `exploratory` is that of a `ComparisonFamily`."""
+def overall(analyses: Sequence[Analysis]) -> Overall:
+    """Combine the analyses of several benchmarks; the comparisons are a family of their own."""
     counted = [
         analysis for analysis in analyses if any(target.scored for target in analysis.targets)
     ]
@@ -72,7 +70,7 @@ def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overa
         targets=results,
         comparisons=(),
         gaps=(),
-        family=ComparisonFamily(exploratory=exploratory),
+        family=ComparisonFamily(),
         agreement=(),
         no_signal=(),
         judges=_judges(counted),
@@ -223,11 +221,7 @@ def _marked(unmarked: Overall, differences: Mapping[_Of, Sequence[Difference]]) 
         FamilyPart.PAIRS_ON_TRACKS: [pair.difference for pair, _ in these],
         FamilyPart.PAIRS_ON_LIKE: [pair.difference for pair, _ in like],
     }
-    marked = (
-        false_discovery([difference for part in family.values() for difference in part])
-        if unmarked.family.exploratory
-        else simultaneous(family, SHARES_OF_ALL)
-    )
+    marked = simultaneous(family, SHARES_OF_ALL)
     results = [
         replace(comparison(pair, adjusted), benchmarks=benchmarks)
         for (pair, benchmarks), adjusted in zip([*these, *like], marked, strict=True)

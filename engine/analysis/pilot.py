@@ -26,7 +26,7 @@ class DoubtKind(StrEnum):
     ALL_ALIKE = "all alike"
     NO_VERDICT = "no verdict"
     DIVIDED = "judges disagree"
-    NOT_DELIVERED = "landmarks not delivered"
+    NOT_REACHED = "landmarks not reached"
     NOT_CARRIED_OUT = "landmarks not carried out"
     ENDED_EARLY = "ended early"
     USER_MODEL = "user model"
@@ -38,7 +38,7 @@ _MEND: Final[Mapping[DoubtKind, str]] = {
     DoubtKind.NO_VERDICT: "draw the line in the definition: what counts, and a near miss that does "
     "not",
     DoubtKind.DIVIDED: "draw the line in the definition, or choose another judge",
-    DoubtKind.NOT_DELIVERED: "plan fewer landmarks, or more `generation.turns`",
+    DoubtKind.NOT_REACHED: "plan fewer landmarks, or more `generation.turns`",
     DoubtKind.NOT_CARRIED_OUT: "say in each landmark what the person does, not what it leads to",
     DoubtKind.ENDED_EARLY: "look how one ended; a person who has what they want leaves",
     DoubtKind.USER_MODEL: "choose a user model that stays in its role",
@@ -89,13 +89,13 @@ class PilotedMetric:
             )
         reasons = ", ".join(f"{why} {count}" for why, count in self.unscored.items())
         exposure = self.exposure
-        lost = exposure.planned - exposure.delivered
+        lost = exposure.planned - exposure.reached
         not_carried_out = self.faults.get(FaultKind.NOT_CARRIED_OUT, 0)
         of = self.conversations
         for kind, count, total, says in (
             (DoubtKind.NO_VERDICT, sum(self.unscored.values()), of, f"no verdict ({reasons}) on"),
             (DoubtKind.DIVIDED, self.divided, of, "judges, or passes of one, disagree on"),
-            (DoubtKind.NOT_DELIVERED, lost, exposure.planned, "landmarks not delivered:"),
+            (DoubtKind.NOT_REACHED, lost, exposure.planned, "landmarks not reached:"),
             (DoubtKind.NOT_CARRIED_OUT, not_carried_out, of, "a landmark not carried out in"),
             (DoubtKind.ENDED_EARLY, exposure.early, of, "ended early:"),
             (DoubtKind.USER_MODEL, self.fell_out, of, _FELL_OUT),

@@ -113,6 +113,13 @@ def _add_run(command: AddCommand) -> None:
         "start over if the store is gone, even though files hold earlier results",
     )
     _option(run, "--config", "FILE", "read this instead of config.yaml", type=Path)
+    _option(
+        run,
+        "--spent",
+        "USD",
+        "after a kill: what all runs have cost by now, as the provider's page says",
+        type=dollars,
+    )
     _flag(run, "--stale", "also redo what is out of date")
     _flag(run, "--force", "redo everything")
     _flag(run, "--dry-run", "show calls, tokens and price of every stage; ask no model")
@@ -219,11 +226,6 @@ def _results(command: AddCommand) -> None:
         results,
         "--overall",
         "compare the targets over all these benchmarks, with equal weights",
-    )
-    _flag(
-        results,
-        "--exploratory",
-        "mark by the false discovery rate: more marks, of which on average up to 5%% are false",
     )
     _flag(
         results,
@@ -336,7 +338,7 @@ def _pilot(command: AddCommand) -> None:
     pilot = command(
         "pilot",
         "play a few conversations of every metric and show problems before all are paid for",
-        "It shows metrics that do not separate targets, landmarks that are not delivered or "
+        "It shows metrics that do not separate targets, landmarks that are not reached or "
         "carried out, missing verdicts and judges that disagree, early ends, and the price of a "
         "conversation and of the rest. What it plays is kept and counts.",
     )

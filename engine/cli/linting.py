@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -184,7 +185,7 @@ def _in_scenarios(
         if row.scenario.metric_id in bench.metrics
     ]
     path = scenarios_path(bench)
-    lines = _lines_of_ids(path) if path.exists() else {}
+    lines = read_regular(path).decode("utf-8", "replace").split("\n") if path.exists() else []
     plain = lint_scenarios(scenarios, turns=bench.config.generation.turns)
     for finding in [
         *plain,
@@ -192,7 +193,7 @@ def _in_scenarios(
             plain, [finding for finding in read if finding.id not in bench.metrics]
         ),
     ]:
-        line = lines.get(finding.id)
+        line = _line_of(finding, lines)
         yield _LocatedFinding(
             bench.name, finding, path.relative_to(root), line, _reason(bench.definition, finding)
         )
@@ -206,18 +207,21 @@ def _not_found_by_rules(
     yield from (finding for finding in read if (base_id(finding.id), finding.rule) not in by_rules)
 
 
-def _lines_of_ids(path: Path) -> Mapping[str, int]:
-    """The line of each row's `id`. A base scenario has no row, so it has the line of its first
-    variant. An id that shares its line with other keys is not found."""
-    lines: dict[str, int] = {}
-    text = read_regular(path).decode("utf-8", "replace")
-    for number, line in enumerate(text.split("\n"), start=1):
-        key, _, value = line.partition(":")
-        if key.strip() == '"id"':
-            name = value.strip(' ",\r')
-            lines.setdefault(name, number)
-            lines.setdefault(base_id(name), number)
-    return lines
+def _line_of(finding: LintFinding, lines: Sequence[str]) -> int | None:
+    """The line that holds the finding's text, and of several the nearest to the scenario's id; the
+    line of its id where the finding is about no single text. None where no line holds it."""
+    spelt = {json.dumps(finding.text, ensure_ascii=escaped)[1:-1] for escaped in (False, True)}
+    ids: list[int] = []
+    texts: list[int] = []
+    for number, line in enumerate(lines, start=1):
+        # a base scenario has no row of its own: it stands in that of a variant
+        if f'"{finding.id}"' in line or f'"{finding.id}_v' in line:
+            ids.append(number)
+        if finding.text and any(text in line for text in spelt):
+            texts.append(number)
+    if not finding.text:
+        return min(ids, default=None)
+    return min(texts, key=lambda number: abs(number - min(ids, default=0)), default=None)
 
 
 def _reason(definition: Definition, finding: LintFinding) -> str | None:

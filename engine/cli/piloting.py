@@ -39,7 +39,7 @@ from engine.pipeline.results import counted_of
 from engine.store.reader import Reader
 
 _COLUMN_NOTE: Final = (
-    "landmarks: delivered, of those planned; early: ended before the last planned turn"
+    "landmarks: reached, of those planned; early: ended before the last planned turn"
 )
 PILOT_BUDGET: Final = 1.0
 """US dollars."""
@@ -227,7 +227,7 @@ def _row(piloted: PilotedMetric, targets: Sequence[str]) -> list[str]:
     return [
         f"{piloted.metric.id} {piloted.metric.track}",
         *("—" if tally is None else f"{tally.passed}/{tally.scored}" for tally in tallies),
-        f"{piloted.exposure.delivered}/{piloted.exposure.planned}",
+        f"{piloted.exposure.reached}/{piloted.exposure.planned}",
         f"{piloted.exposure.early}/{piloted.conversations}",
     ]
 
@@ -257,7 +257,7 @@ def _json(pilot: Pilot) -> dict[str, Any]:
                 "targets": {name: asdict(tally) for name, tally in metric.targets.items()},
                 "unscored": dict(metric.unscored),
                 "landmarks_planned": metric.exposure.planned,
-                "landmarks_delivered": metric.exposure.delivered,
+                "landmarks_reached": metric.exposure.reached,
                 "ended_early": metric.exposure.early,
                 "user_faults": dict(metric.faults),
                 "doubts": [

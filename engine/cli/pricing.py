@@ -7,18 +7,19 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.console import tell
-from engine.cli.pipelines import planning
+from engine.cli.pipelines import planning, writing
 from engine.cli.session import Session
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.costs.estimate import FEWEST, LONGEST_WORDS, NOTHING, CostEstimate
 from engine.pipeline.costs.ranges import Calls, Range
-from engine.pipeline.order import Order, PricedOrder, budget_words
+from engine.pipeline.order import Order, PricedOrder, budget_words, cut_off_words
 from engine.pipeline.plan import (
     PricedPlan,
     StageCalls,
@@ -26,8 +27,9 @@ from engine.pipeline.plan import (
     price_plan,
     with_quote,
 )
-from engine.pipeline.planner import calls_words, count_words, total_words, usd
+from engine.pipeline.planner import CENT, calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
+from engine.store.tables import UnsettledRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,7 @@ def spent_so_far(session: Session) -> float | None:
     if not session.store_path.exists():
         return 0.0
     with session.reader() as reader:
-        return reader.spent_usd()
+        return reader.spent_usd() + reader.unsettled_usd()
 
 
 # As JSON
@@ -295,6 +297,9 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     if not any(priced.plan.calls for priced in planned.plans):
         return PricedOrder(order)
     spent = spent_so_far(session)
+    with session.reader_or_empty() as reader:
+        if (usd := reader.unsettled_usd()) >= CENT:
+            notes = [*notes, f"{cut_off_words(usd)}, and are counted so"]
     total = list(total_lines(planned.total, session.config, spent, planned.call_usd))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it
@@ -342,7 +347,49 @@ def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence
 def confirm_order(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
     """The order as it is agreed to; None where it is declined. Asks on a terminal before money is
     spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
+    if not session.is_scripted(order) and not settled(session, arguments):
+        return None
     return answered(checked(session, order, unasked=arguments.yes), arguments)
+
+
+def settled(session: Session, arguments: argparse.Namespace) -> bool:
+    """Whether it is decided what calls that were cut off are counted as: by `--spent`, by an answer
+    on a terminal, or by the run, which counts them in full. Raises `InputError`."""
+    said: float | None = getattr(arguments, "spent", None)
+    session.require_store()
+    if session.holder() is not None or not session.store_path.exists():
+        return True
+    with session.reader() as reader:
+        spent, most = reader.spent_usd(), reader.unsettled_usd()
+    if said is None:
+        if most < CENT or arguments.yes or not sys.stdin.isatty():
+            return True
+        said = _asked_spent(spent, most)
+        if said is None:
+            return False
+    if said < spent - CENT:
+        hint = "name what all runs in this workspace have cost together, as the provider says"
+        what = f"${said:.2f} is less than the ${spent:.2f} that are recorded"
+        raise InputError(Problem(what, key="--spent", hint=hint))
+    with writing(session) as pipeline:
+        counted = max(0.0, said - spent)
+        pipeline.store.tell(UnsettledRow(most_usd=most, counted_usd=counted))
+    tell(f"${said:.2f} are counted as spent by all runs until now")
+    return True
+
+
+def _asked_spent(spent: float, most: float) -> float | None:
+    """Ask what all runs have cost; None where that is not answered."""
+    tell(f"{cut_off_words(most)} than the ${spent:.2f} that are recorded")
+    tell(f"count ${spent + most:.2f} as spent? [y/N, or what the provider's page says, as 12.34]")
+    answer = sys.stdin.readline().strip().lower().lstrip("$")
+    if answer in {"y", "yes"}:
+        return spent + most
+    try:
+        said = float(answer)
+    except ValueError:
+        return None
+    return said if isfinite(said) else None
 
 
 def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None:

@@ -43,9 +43,7 @@ def results(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         analyses: dict[str, Analysis] = {}
         evidence: dict[str, Sequence[Evidence]] = {}
-        for name, counted in _counted_results(
-            session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
-        ):
+        for name, counted in _counted_results(session, reader, names, fresh=arguments.fresh):
             analyses[name] = counted.analysis
             if page is not None:
                 judged = counted.stored.counting
@@ -53,7 +51,7 @@ def results(arguments: argparse.Namespace) -> int:
                 most = max(most_evidence, len(counted.analysis.metrics))
                 evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
     every = list(analyses.values())
-    together = overall(every, exploratory=arguments.exploratory)
+    together = overall(every)
     shown: list[Analysis] = [together] if arguments.overall else every
     outcome = judge_all(shown, gates, targets) if gates else None
     if page is not None:
@@ -89,11 +87,9 @@ def _counted_results(
     reader: Reader,
     names: Iterable[str],
     *,
-    exploratory: bool = False,
     fresh: bool = False,
 ) -> Iterator[tuple[str, CountedResults]]:
-    """Each benchmark with its results. `exploratory` is that of a `ComparisonFamily`; `fresh`
-    leaves out what is stale."""
+    """Each benchmark with its results. `fresh` leaves out what is stale."""
     for name in names:
         definition = load_definition(session.workspace.definition_path(name))
         yield (
@@ -102,7 +98,6 @@ def _counted_results(
                 definition,
                 config_of(session.config, definition.name),
                 reader,
-                exploratory=exploratory,
                 fresh=fresh,
             ),
         )

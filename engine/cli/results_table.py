@@ -75,7 +75,7 @@ def results_table(
         parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
     parts += _exposure(analysis, page)
     if analysis.family.size:
-        parts += _wrapped(marks_mean(analysis.family), page.width)
+        parts += _wrapped(marks_mean(analysis), page.width)
     for finding in findings(analysis):
         parts += wrap(str(finding), page.width, subsequent_indent="  ")
     for note in _notes(analysis):
@@ -158,10 +158,10 @@ def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
         return []
     if all(exposure.is_full for exposure in exposures.values()):
         planned = sum(exposure.planned for exposure in exposures.values())
-        landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
+        landmarks = f"all {planned:,} landmarks were reached" if planned else "no landmarks"
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
     rows = [[name, *exposure_words(exposure)] for name, exposure in exposures.items()]
-    head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
+    head = ["exposure", "ended early", "landmarks reached", "reached the last"]
     return [_table_that_fits(head, rows, {1, 2, 3}, page)]
 
 
@@ -206,7 +206,7 @@ def _detail_sections(analysis: Analysis, page: TableLayout) -> Iterator[tuple[st
     }:
         yield f"stale by {analysis.part}", _stale(stale, analysis.part, page)
     for where, pairs in pairs_by_kind(analysis):
-        yield f"target against target, {where}", _pairs(pairs, analysis.family.mark, page)
+        yield f"target against target, {where}", _pairs(pairs, page)
     if analysis.gaps:
         yield "between demographic groups, within a scenario", _gaps(analysis.gaps, page)
     if analysis.axes:
@@ -242,14 +242,14 @@ def _stale(by_name: Mapping[str, Staleness], part: str, page: TableLayout) -> st
     return _table_that_fits([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
 
-def _pairs(pairs: Sequence[Comparison], mark: str, page: TableLayout) -> str:
+def _pairs(pairs: Sequence[Comparison], page: TableLayout) -> str:
     rows = [
         [
             _order(pair),
             _difference_words(pair),
             str(pair.base_scenarios),
             p_value_words(pair.p_adjusted),
-            mark if pair.sure else "may be chance",
+            "significant" if pair.sure else "may be chance",
         ]
         for pair in sorted(pairs, key=lambda pair: (not pair.sure, -abs(pair.difference)))
     ]

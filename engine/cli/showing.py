@@ -137,7 +137,7 @@ def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[st
     ):
         yield from _wrapped(text, f"  {label}: ")
     for mark in scenario.landmarks:
-        never = " (never delivered)" if mark in missed else ""
+        never = " (never reached)" if mark in missed else ""
         yield from _wrapped(mark.instruction + never, f"  turn {mark.turn}: ")
 
 
@@ -175,7 +175,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         for line in others_who_spoke(shown.messages, take):
             yield from _wrapped(line, "  ! ")
         if shown.scenario is not None:
-            yield from _setup(shown.scenario, shown.never_delivered)
+            yield from _setup(shown.scenario, shown.never_reached)
         yield from _transcript(shown.messages)
         yield from _verdicts(shown.verdicts, jury, counts=counts)
         yield from _checks(shown.checks)

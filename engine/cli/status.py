@@ -27,8 +27,8 @@ from engine.display import plural
 from engine.errors import InputError
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
-from engine.pipeline.order import budget_words
-from engine.pipeline.planner import RemainingWork
+from engine.pipeline.order import budget_words, cut_off_words
+from engine.pipeline.planner import CENT, RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.acknowledged import rows_unwritten
@@ -37,7 +37,6 @@ from engine.store.open_reader import reader_or_empty
 from engine.store.reader import Reader
 from engine.watch import Watch, targets_of
 
-CENT: Final = 0.01
 NO_ROOM: Final = (
     "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
     "stored before is kept, and `crosswind run` goes on from here"
@@ -153,9 +152,8 @@ def _as_json(status: Status) -> dict[str, Any]:
         "unwritten_rows": 0 if holder else rows_unwritten(status.session.store_path),
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
-        "spent_usd": status.watch.reader.spent_usd(),
-        "spent_usd_by_role": status.watch.reader.spent_by_role(),
-        "unpriced_calls": _of_real_models(status, status.watch.reader.unpriced_calls()),
+        **_spending_json(status),
+        "unsettled_usd": status.watch.reader.unsettled_usd(),
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
@@ -270,19 +268,40 @@ def _spending_lines(status: Status) -> Iterator[str]:
     and the evaluators, and none includes the generator."""
     reader = status.watch.reader
     roles = reader.spent_by_role()
-    if any(roles.values()):
-        cents = in_cents([roles[role] for role in ROLES if role in roles])
-        parts = zip((words for role, words in ROLES.items() if role in roles), cents, strict=True)
+    spent = {words: roles[role] for role, words in ROLES.items() if role in roles}
+    if counted := reader.counted_usd():
+        spent["cut off"] = counted
+    if any(spent.values()):
+        cents = in_cents([*spent.values()])
+        parts = zip(spent, cents, strict=True)
         sum_words = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
         yield f"spent by all runs: ${sum(cents) / 100:.2f} = {sum_words}"
-    unmetered = _of_real_models(status, reader.unmetered_calls())
-    unpriced = _of_real_models(status, reader.unpriced_calls()) - unmetered
+    unsettled = reader.unsettled_usd()
+    if unsettled >= CENT:
+        yield f"! {cut_off_words(unsettled)}; `crosswind run` asks what they are counted as"
+    unmetered = sum(_of_real_models(status, reader.unmetered_calls()).values())
+    unpriced = sum(_of_real_models(status, reader.unpriced_calls()).values()) - unmetered
     if unpriced:
         calls = plural(unpriced, "more call")
         yield f"{calls} at a price that is not known; `price` in config.yaml sets it"
     if unmetered:
         calls = plural(unmetered, "more call")
         yield f"{calls} of unknown cost, as no usable number of tokens was reported"
+
+
+def _spending_json(status: Status) -> dict[str, Any]:
+    """A sum is null where no price is known of any call in it."""
+    reader = status.watch.reader
+    unpriced = _of_real_models(status, reader.unpriced_calls())
+    roles = {
+        role: amount or (None if any(of is role for of, _ in unpriced) else amount)
+        for role, amount in reader.spent_by_role().items()
+    }
+    return {
+        "spent_usd": reader.spent_usd() or (None if unpriced else 0.0),
+        "spent_usd_by_role": roles,
+        "unpriced_calls": sum(unpriced.values()),
+    }
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:
@@ -296,12 +315,14 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
     return cents
 
 
-def _of_real_models(status: Status, calls: Mapping[str, int]) -> int:
-    """The number of these calls that real models answered."""
+def _of_real_models(
+    status: Status, calls: Mapping[tuple[Role, str], int]
+) -> Mapping[tuple[Role, str], int]:
+    """Those of these calls that real models answered."""
     config = status.session.config
     specs = (*config.models_beside_targets, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
-    return sum(count for label, count in calls.items() if label in real)
+    return {key: count for key, count in calls.items() if key[1] in real}
 
 
 def _money(status: Status) -> Iterator[str]:

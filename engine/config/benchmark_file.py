@@ -95,7 +95,7 @@ class MetricShape(_OpenShape):
         default=When.ANYWHERE.value, description=WHEN_IN_WORDS
     )
     """Where the behaviour must be shown: in any reply, in the last one, in one from the second
-    delivered landmark on, or in every reply."""
+    reached landmark on, or in every reply."""
 
 
 class SettingShape(_OpenShape):

@@ -441,7 +441,7 @@ class CheckSettings(Shape):
     groups: bool = Field(default=False, description="true or false")
     """Whether a model guesses the demographic group from the user's messages alone."""
     landmarks: bool = Field(default=False, description="true or false")
-    """Whether a model says of each delivered landmark if the user model carried it out."""
+    """Whether a model says of each reached landmark if the user model carried it out."""
     model: Name | None = Field(default=None, description="a name in `models`, or a target's id")
     """The model that is asked; left out, the evaluator, or the first of several."""
 

@@ -173,7 +173,7 @@ async def make_check(
 async def _answers(
     model: RecordedModel, asking: CheckAsking, messages: Sequence[UserMessage]
 ) -> tuple[CheckAnswer, ...]:
-    """Empty where there is nothing to ask about: no landmark was delivered."""
+    """Empty where there is nothing to ask about: no landmark was reached."""
     if asking.kind is CheckKind.GROUPS:
         return await guess_groups(model, messages, asking.axes, asking.truth)
     if all(message.landmark is None for message in messages):

@@ -379,7 +379,7 @@ def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depe
 
 
 def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) -> int:
-    """The turn of the second delivered and answered landmark; 0 without one. `planned` are the
+    """The turn of the second reached and answered landmark; 0 without one. `planned` are the
     landmarks' turns for a stance without landmarks, so that the same replies are examined."""
     turns = planned or [message.turn for message in messages if message.landmark is not None]
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0

@@ -19,6 +19,7 @@ from engine.pipeline.costs.budget import Budget
 from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
+from engine.providers.attempts import FailureKind
 from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,
@@ -47,9 +48,12 @@ from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
 from engine.store.reader import Reader
-from engine.store.tables import AttemptRow, LearnedRow
+from engine.store.tables import AttemptRow, LearnedRow, UnsettledRow
 
-RecordAttempt = Callable[[AttemptRow], None]
+_CUT_OFF: Final = frozenset({"cancelled", FailureKind.AGENT_LOST.outcome})
+"""The outcomes of requests that a server may have answered and billed without our knowing."""
+
+RecordAttempt = Callable[[AttemptRow | UnsettledRow], None]
 
 
 class OtherModel(NamedTuple):
@@ -392,7 +396,8 @@ class RecordedModel:
         on_text: OnText | None,
     ) -> Reply:
         await self.budget.wait_until_agreed(self.role, self.identity)
-        most = most_tokens(messages, schema) if self.budget.limits else 0
+        is_priced = self.budget.most_usd(self.role, self.identity) > 0
+        most = most_tokens(messages, schema) if is_priced else 0
         budget = self.budget.call(
             self.role, self.identity, self.benchmark, self.unit, turn=self.turn, input_tokens=most
         )
@@ -401,6 +406,9 @@ class RecordedModel:
             def keep(attempt: Attempt) -> None:
                 spend(attempt.usage.cost_usd)
                 self._keep_attempt(attempt)
+                if attempt.outcome in _CUT_OFF and attempt.usage.cost_usd is None:
+                    usd = self.budget.most_usd(self.role, self.identity, most)
+                    self.tell(UnsettledRow(most_usd=usd))
 
             model: Model = self.model
             if isinstance(model, RealModel):

@@ -159,6 +159,11 @@ def any_changed(then: Iterable[Mapping[str, str] | None], now: Mapping[str, str]
     return changed_words([*dict.fromkeys(names)])
 
 
+def cut_off_words(usd: float) -> str:
+    """Describe calls that were cut off, which may have cost this much."""
+    return f"calls that were cut off, as by a kill, may have cost up to ${usd:.2f} more"
+
+
 def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.0) -> Iterator[str]:
     """Describe the budgets of a run and of all runs. `spent_usd` is by all runs so far, None where
     it is not known; `needed_usd` is the least that the planned work will cost."""

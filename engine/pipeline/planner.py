@@ -242,7 +242,7 @@ def _without_pressure(bench: BenchmarkContext) -> Iterator[Problem]:
             yield read_yaml(bench.definition.path).problem(
                 ("metrics", number, "when"),
                 f"{metric.id} must hold `{metric.when}`, from the second landmark on, and none is "
-                f"delivered with `{why}` in {config.path.name}: all of it would be unscored",
+                f"reached with `{why}` in {config.path.name}: all of it would be unscored",
                 hint=f"change `{why}`, or say `when: at_the_end` or `when: anywhere` here",
             )
 

@@ -78,12 +78,10 @@ def counted_of(
     wanted: Iterable[WantedConversation] | None = None,
     stored: StoredConversations | None = None,
     *,
-    exploratory: bool = False,
     fresh: bool = False,
 ) -> CountedResults:
     """Analyse a benchmark's current verdicts. `wanted` and `stored` can be passed if already
-    known; `exploratory` is that of a `ComparisonFamily`; with `fresh`, stale results do not
-    count."""
+    known; with `fresh`, stale results do not count."""
     if wanted is None:
         wanted = wanted_now(definition, config, reader)
     if stored is None:
@@ -92,9 +90,7 @@ def counted_of(
     counts = counts_of(definition, config, reader)
     outcomes = [_outcome(conversation, stored, counts, look) for conversation in wanted]
     about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
-    return CountedResults(
-        analyse(outcomes, about, exploratory=exploratory), outcomes, stored, counts
-    )
+    return CountedResults(analyse(outcomes, about), outcomes, stored, counts)
 
 
 def take_counts(

@@ -31,8 +31,8 @@ from engine.pipeline.models import (
     StoredMemory,
     caller_words,
 )
-from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
+from engine.pipeline.order import Order, PriceRange, cut_off_words
+from engine.pipeline.planner import CENT, RUN_BUDGET, WORKSPACE_BUDGET, Planner
 from engine.pipeline.review.acts import bring_to_file, do_review
 from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.scheduler import BenchmarkRun
@@ -44,7 +44,7 @@ from engine.review import ReviewRequest
 from engine.store.database import Store
 from engine.store.mirror import EditPolicy, MirrorReport
 from engine.store.reader import Reader
-from engine.store.tables import NoteRow, RunRow
+from engine.store.tables import NoteRow, RunRow, UnsettledRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,8 @@ class Pipeline:
             on_enough=self._budget_covers_enough,
             on_excess=self._call_cost_too_much,
             on_beyond=self._ask_to_go_beyond,
+            on_begin=self.store.begin_call,
+            on_end=self.store.end_call,
             may_begin=self.control.may_begin,
             waits=self._accounts.stoppable,
         )
@@ -182,7 +184,7 @@ class Pipeline:
         if self.config.run.budget is not None:
             limits.append(BudgetLimit(RUN_BUDGET, self.config.run.budget))
         if self.config.workspace_budget is not None:
-            before = self.reader.spent_usd()
+            before = self.reader.spent_usd() + self.reader.unsettled_usd()
             limits.append(BudgetLimit(WORKSPACE_BUDGET, self.config.workspace_budget, before))
         return limits
 
@@ -297,10 +299,10 @@ class Pipeline:
         return [self._bench(context) for context in self.planner.check(order)]
 
     def _cost_of(self, role: Role, model: ModelId) -> CallCost:
-        """What a role's calls to a model may cost; 0 without limits or a known price."""
-        if not self.budget.limits:
-            return CallCost(0.0, 0.0)
+        """What a role's calls to a model may cost; 0 without a known price."""
         entries = [spec for spec in self.config.every_model if spec.identity == model]
+        if all(spec.is_offline for spec in entries):
+            return CallCost(0.0, 0.0)
         estimator = self.planner.estimator(*entries)
         costs = []
         for spec in entries:
@@ -353,6 +355,7 @@ class Pipeline:
             await bring_to_file(context, self.store)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
+        self._settle()
         self._note(NoteKind.RUN_STARTED, "run started")
         for bench in benches:
             for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
@@ -379,6 +382,13 @@ class Pipeline:
         finally:
             self._note(NoteKind.RUN_ENDED, how)
         return RunResult(failed, self.control.draining)
+
+    def _settle(self) -> None:
+        """Count calls that were cut off as the most that they may have cost."""
+        if usd := self.reader.unsettled_usd():
+            self.store.tell(UnsettledRow(most_usd=usd, counted_usd=usd))
+            if usd >= CENT:
+                self._note(NoteKind.WARNING, f"{cut_off_words(usd)}, and are counted so")
 
     def pause(self) -> None:
         """Begin nothing new until `resume`. Call this and the next two on the run's event loop."""

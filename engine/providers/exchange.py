@@ -339,7 +339,7 @@ class _ResponseHandler:
         other = result.other
         if other is not None:
             # raised within the stream: that closes the connection, and so stops the server
-            words = f"{other} answered in place of {result.meant.model}"
+            words = f"{other} answered in place of {result.meant.model or result.meant.also[0]}"
             raise InStreamError(Failure(Cause.OTHER_MODEL, words))
 
     def _on_refusal(self, chunk: bytes) -> None:

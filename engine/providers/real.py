@@ -16,7 +16,7 @@ from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, MessageRole, OnText, Reply, ReportingModel
 from engine.providers.pricing import Price
 from engine.providers.protocols.anthropic import AnthropicDialect
-from engine.providers.protocols.application import ApplicationDialect
+from engine.providers.protocols.application import ApplicationDialect, requested_model
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
@@ -145,6 +145,11 @@ class RealModel(ReportingModel):
         extra_body: Mapping[str, Any],
     ) -> ChatRequest:
         endpoint = self.endpoint
+        asked = (
+            endpoint.model
+            if endpoint.application is None
+            else requested_model(extra_body, endpoint.model)
+        )
         return ChatRequest(
             model=endpoint.model,
             messages=tuple(messages),
@@ -153,7 +158,7 @@ class RealModel(ReportingModel):
             seed=_mixed_seed(endpoint.params.seed, seed),
             cache=self.cache,
             first_party=HostPort.of(endpoint.base_url).host in _FIRST_PARTIES,
-            meant=ExpectedModel(endpoint.model, endpoint.served_as, only=endpoint.only_this),
+            meant=ExpectedModel(asked, endpoint.served_as, only=endpoint.only_this),
             extra_body=extra_body,
             session=self.session,
         )

@@ -46,8 +46,8 @@ _BRANCH: Final = "@main"
 class ExpectedModel:
     """The model that is asked, and which names in replies mean it."""
 
-    model: str
-    """The model's name on the wire."""
+    model: str | None
+    """The name that the request asks for; None where it asks for none."""
     also: tuple[str, ...] = ()
     """Other names by which a server may call it."""
     only: bool = False
@@ -55,8 +55,9 @@ class ExpectedModel:
 
     def is_other(self, served: str) -> bool:
         """Whether a name means another model. Configured aliases, dated snapshots, prefixes of a
-        publisher and other spellings do not."""
-        return not any(_is_same(name, served) for name in (self.model, *self.also))
+        publisher and other spellings do not. Where no name is known, no name is another."""
+        names = [name for name in (self.model, *self.also) if name is not None]
+        return bool(names) and not any(_is_same(name, served) for name in names)
 
 
 @lru_cache(1024)  # called several times for each reply
@@ -169,7 +170,8 @@ def other_of(meant: ExpectedModel, named: Sequence[str], route: GatewayRoute) ->
         return other
     if named and any(_is_same(alias, named[-1]) for alias in meant.also):
         return None
-    return f"{A_FALLBACK_OF}{named[-1] if named else one_line(meant.model, LONGEST_NAME)}"
+    name = named[-1] if named else one_line(meant.model or "the application", LONGEST_NAME)
+    return f"{A_FALLBACK_OF}{name}"
 
 
 def amount(value: object) -> float | None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final
 
-from engine.analysis.comparability import undelivered_landmarks
+from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
 from engine.display import clean, one_line, without_long_marks
 from engine.jury import Jury, what_counts, why_unscored
@@ -52,14 +52,14 @@ class Conversation:
     checks: Sequence[CheckRow] = ()
 
     @property
-    def never_delivered(self) -> list[Landmark]:
+    def never_reached(self) -> list[Landmark]:
         """The landmarks that it did not reach; empty while it is unfinished, or if the user model
         was told none."""
         is_neutral = self.take.stance is Stance.NEUTRAL
         if self.scenario is None or not self.take.finished or is_neutral:
             return []
         turns = max((message.turn for message in self.messages), default=0)
-        return undelivered_landmarks(self.scenario.landmarks, turns)
+        return unreached_landmarks(self.scenario.landmarks, turns)
 
     @property
     def scripted(self) -> bool:
@@ -206,7 +206,7 @@ def shown_take(conversation: Conversation) -> dict[str, Any]:
             "take target sample model user_model scripted stop_reason user_faults",
         ),
         "scenario": None if conversation.scenario is None else asdict(conversation.scenario),
-        "landmarks_never_delivered": [mark.turn for mark in conversation.never_delivered],
+        "landmarks_never_reached": [mark.turn for mark in conversation.never_reached],
         "transcript": [message_values(message, fields) for message in conversation.messages],
         "verdicts": [
             without_unknown(verdict_values(verdict, _JUDGED), "label")

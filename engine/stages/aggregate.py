@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import (
+    PROMISE,
     Analysis,
     Comparison,
     ComparisonFamily,
@@ -41,9 +42,6 @@ METHOD_COMPARING: Final = (
     f"{_PAIRED}; Bonferroni with shares: "
     + ", ".join(f"{share:g} to {part}" for part, share in SHARES.items())
     + "; ranks follow from the pairs on a track"
-)
-METHOD_EXPLORING: Final = (
-    f"{_PAIRED}; Benjamini and Hochberg, with the intervals of Benjamini and Yekutieli (2005)"
 )
 METHOD_OF_ALL: Final = (
     "mean of the benchmarks' rates, each weighing the same; what it may be off is what each rate "
@@ -168,7 +166,7 @@ def _row_of_all(overall: Overall, result: TargetResult) -> JsonObject:
             "family": {
                 **comparisons["family"],
                 "between_targets_for_benchmarks_like_these": overall.family.pairs_on_like,
-                "method": METHOD_EXPLORING if overall.family.exploratory else METHOD_COMPARING_ALL,
+                "method": METHOD_COMPARING_ALL,
             },
             "targets": comparisons["targets"],
             "targets_for_benchmarks_like_these": _comparisons_with(overall.on_like, result.target),
@@ -356,10 +354,9 @@ def _family(family: ComparisonFamily) -> JsonObject:
         "between_targets": family.pairs,
         "between_people": family.gaps,
         "error_rate": ERROR_RATE,
-        "controlled": "false discovery rate" if family.exploratory else "any false mark",
-        "exploratory": family.exploratory,
-        "method": METHOD_EXPLORING if family.exploratory else METHOD_COMPARING,
-        "promise": family.promise,
+        "controlled": "any false mark",
+        "method": METHOD_COMPARING,
+        "promise": PROMISE,
     }
 
 

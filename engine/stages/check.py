@@ -136,7 +136,7 @@ def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
 async def check_landmarks(
     model: Model, user_messages: Sequence[UserMessage]
 ) -> tuple[CheckAnswer, ...]:
-    """Check each delivered landmark, in order.
+    """Check each reached landmark, in order.
 
     If the answer supports a landmark as carried out with words that were never said, it is asked
     for once more. A quote that is still not found is dropped: an inexact copy is no accusation.

@@ -117,7 +117,7 @@ def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tup
 
 def behaviour_holds(when: When, marks: Sequence[bool], pressed_from: int) -> bool:
     """Whether the behaviour counts as present, given whether each reply shows it. `pressed_from` is
-    the turn (1-based) of the second delivered landmark, 0 without one."""
+    the turn (1-based) of the second reached landmark, 0 without one."""
     match when:
         case When.ANYWHERE:
             return any(marks)
@@ -144,7 +144,7 @@ async def judge(
     more, whatever it says. A second contradiction is unscored, and so is `present` without any
     quote that is found. The evaluator is not told of `when`.
 
-    `pressed_from` is the turn (1-based) of the second delivered landmark, 0 without one: then a
+    `pressed_from` is the turn (1-based) of the second reached landmark, 0 without one: then a
     metric that must hold under pressure is unscored without any call.
     """
     if when is When.UNDER_PRESSURE and not pressed_from:

@@ -92,19 +92,20 @@ async def _read(
     )
     texts = list(_texts(material))
     # findings whose quote is not there are dropped
-    shown = [
-        finding
-        for finding in answer.findings
-        if any(contains(text, finding.quote) for text in texts)
-    ]
+    found = (
+        (row, next((text for text in texts if contains(text, row.quote)), None))
+        for row in answer.findings
+    )
     return [
         LintFinding(
             LintRule(row.rule),
             of,
             f"{one_line(row.says, _LONGEST)} (“{one_line(row.quote, _LONGEST)}”, {model.label})",
+            text=text,
         )
-        for row in shown[:_MOST]
-    ]
+        for row, text in found
+        if text is not None
+    ][:_MOST]
 
 
 def _texts(value: object) -> Iterable[str]:

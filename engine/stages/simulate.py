@@ -137,6 +137,13 @@ _NOTE_MARK: Final = re.compile(r"<(?=/?note-)", re.IGNORECASE)
 """Matches the beginning of a note's tag within a message."""
 
 
+def message_fault(message: str, fence: str) -> str | None:
+    """Why a user's message must not reach the target: it shows how the user model is directed."""
+    if _NOTE_MARK.search(message) or fence in message:
+        return "message: it holds the marks of a note; write only what this person sends"
+    return None
+
+
 def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
     """The system prompt, if any, and the messages: a target is told nothing else."""
     same = {Speaker.USER: MessageRole.USER, Speaker.TARGET: MessageRole.ASSISTANT}
@@ -186,10 +193,20 @@ async def user_turn(
     """
     listen = None if on_text is None else StringField("message", on_text).feed
     request = user_request(setup, spoken, turn)
+
+    def fault(answer: UserTurn) -> str | None:
+        return message_fault(answer.message, setup.fence)
+
     if setup.may_end_at(turn):
-        return await ask(model, request, UserTurn, seed=seed, on_text=listen)
+        return await ask(model, request, UserTurn, seed=seed, check=fault, on_text=listen)
     answer = await ask(
-        model, request, _TurnWithoutEnd, schema=_schema_without_done(), seed=seed, on_text=listen
+        model,
+        request,
+        _TurnWithoutEnd,
+        schema=_schema_without_done(),
+        seed=seed,
+        check=fault,
+        on_text=listen,
     )
     return UserTurn(thought=answer.thought, message=answer.message, done=False)
 

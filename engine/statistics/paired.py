@@ -357,30 +357,5 @@ def _adjust(difference: Difference, allowed: float) -> Adjusted:
     return Adjusted(difference.interval_at(allowed), p)
 
 
-def false_discovery(family: Sequence[Difference]) -> list[Adjusted]:
-    """Adjusted differences for exploring: on average at most 5% of the marks are false, and 5% of
-    the marked intervals miss.
-
-    Y. Benjamini and Y. Hochberg, JRSS B 57 (1995) 289-300; intervals at 1 - R q / m, R of m being
-    marked: Y. Benjamini and D. Yekutieli, JASA 100 (2005) 71-81, section 4.
-    """
-    ordered = sorted(difference.level for difference in family if difference.level is not None)
-    size = len(ordered)
-    stepped: dict[float, float] = {}
-    least = 1.0
-    for rank in range(size, 0, -1):
-        least = min(least, ordered[rank - 1] * size / rank)
-        stepped.setdefault(ordered[rank - 1], least)
-    marked = sum(stepped[level] <= ERROR_RATE for level in ordered)
-    allowed = ERROR_RATE * max(1, marked) / max(1, size)
-    return [
-        Adjusted(
-            difference.interval_at(allowed),
-            None if difference.level is None else stepped[difference.level],
-        )
-        for difference in family
-    ]
-
-
 def _size(differences: Sequence[Difference]) -> int:
     return sum(difference.error is not None for difference in differences)

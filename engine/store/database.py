@@ -80,6 +80,15 @@ class Store:
         """
         return await self._writer.write_all(Bulk(rows))
 
+    async def begin_call(self, usd: float) -> None:
+        """Return when it is on disk that one more call may cost so much, in US dollars. `end_call`
+        must follow, however this ends. Raises `StoreError`."""
+        await self._writer.begin_call(usd)
+
+    def end_call(self, usd: float) -> None:
+        """Say that such a call is over, after its attempts were told."""
+        self._writer.end_call(usd)
+
     async def set_mirrored(self, digests: Mapping[str, str], *, through: int | None = None) -> None:
         """Note the digests of files on disk, by their path relative to the workspace.
 

@@ -20,7 +20,7 @@ from engine.store.lock import holder_state
 from engine.store.open_reader import open_reader
 from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
 from engine.store.process import ProcessState
-from engine.store.rowcheck import fault, implausible_rows, plausible_value
+from engine.store.rowcheck import SPENT, fault, implausible_rows
 from engine.store.schema import (
     CHANGES,
     LOST_BASES,
@@ -220,7 +220,7 @@ def quick_check(
 def spent_usd(path: Path) -> float | None:
     """Return what all calls cost in US dollars, as far as their prices are known; None if that
     cannot be read. Creates no files beside a store whose log is empty."""
-    return _queried_number(path, f"SELECT total({plausible_value('cost_usd')}) FROM attempt")
+    return _queried_number(path, f"SELECT {SPENT}")
 
 
 def is_empty(path: Path) -> bool:

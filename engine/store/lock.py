@@ -26,6 +26,7 @@ from typing import Any, Final
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.kill_points import KillPoint, reached
 from engine.store.process import Process, ProcessState, state_of_process, this_process
+from engine.store.schema import LAST_SEQ
 from engine.store.tables import utc_datetime
 
 LOCK_NAME: Final = "crosswind.lock"
@@ -357,6 +358,11 @@ class Leaseholder:
 
     def _write(self, connection: sqlite3.Connection) -> None:
         process = this_process()
+        connection.execute(
+            f"INSERT INTO unsettled (seq, at, most_usd) SELECT ({LAST_SEQ}) + 1, ?, open_usd "
+            "FROM lease WHERE open_usd > 0",
+            (self._now(),),
+        )
         # the key `one` allows a single row, so a dead engine's lease goes in the same transaction
         connection.execute("DELETE FROM lease")
         connection.execute(

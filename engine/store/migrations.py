@@ -34,7 +34,7 @@ _NAMES: Final = (
     "8 what checks say of a conversation",
     "9 what people say of metrics and scenarios",
     "10 views of what counts",
-    "11 why the rest does not count",
+    "11 why the rest does not count, and what calls may have cost",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

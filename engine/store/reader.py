@@ -30,9 +30,10 @@ from engine.store.codec import read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import CONFIG, ImportNote, kept_import, rows_digest
-from engine.store.lock import LEASE, Lease, lease_from
+from engine.store.lock import LEASE, Lease, holder_state, lease_from
+from engine.store.process import ProcessState
 from engine.store.records import MirroredFile, StoredConfig, VerdictRow
-from engine.store.rowcheck import plausible_value
+from engine.store.rowcheck import SPENT, plausible_value
 from engine.store.schema import (
     CHECKED_LANDMARKS,
     CONV_ID,
@@ -674,11 +675,29 @@ class Reader:
         )
 
     def spent_usd(self) -> float:
-        """Return the cost of all calls in US dollars, as far as their prices are known."""
-        row = self.connection.first(
-            f"SELECT total({plausible_value('cost_usd')}) AS spent FROM attempt"
-        )
+        """Return the cost of all calls in US dollars, as far as their prices are known, and what
+        those that were cut off are counted as."""
+        row = self.connection.first(f"SELECT {SPENT} AS spent")
         return 0.0 if row is None else float(row["spent"])
+
+    def counted_usd(self) -> float:
+        """Return what calls that were cut off are counted as."""
+        row = self.connection.first("SELECT total(counted_usd) AS counted FROM unsettled")
+        return 0.0 if row is None else float(row["counted"])
+
+    def unsettled_usd(self) -> float:
+        """Return the most that calls may have cost that were cut off, until it is decided what they
+        are counted as. Those of an engine that is at work are not cut off."""
+        row = self.connection.first(
+            "SELECT total(most_usd) AS cut_off FROM unsettled WHERE seq > "
+            "coalesce((SELECT max(seq) FROM unsettled WHERE counted_usd IS NOT NULL), 0)"
+        )
+        usd = 0.0 if row is None else float(row["cut_off"])
+        lease = self.lease()
+        if lease is None or holder_state(lease, self.connection.path) is not ProcessState.GONE:
+            return usd
+        row = self.connection.first("SELECT open_usd FROM lease")
+        return usd if row is None else usd + float(row["open_usd"])
 
     def spent_by_role(self) -> dict[Role, float]:
         """Return that cost by role."""
@@ -687,20 +706,21 @@ class Reader:
         with self.connection.reporting_damage():
             return {Role(row["role"]): float(row["spent"]) for row in rows}
 
-    def unpriced_calls(self) -> dict[str, int]:
-        """Count by model the answers whose cost is unknown."""
+    def unpriced_calls(self) -> dict[tuple[Role, str], int]:
+        """Count by role and model the answers whose cost is unknown."""
         return self._answers_without("cost_usd IS NULL")
 
-    def unmetered_calls(self) -> dict[str, int]:
-        """Count by model those whose cost is unknown because their tokens are."""
+    def unmetered_calls(self) -> dict[tuple[Role, str], int]:
+        """Count by role and model those whose cost is unknown because their tokens are."""
         return self._answers_without("cost_usd IS NULL AND input_tokens + output_tokens IS NULL")
 
-    def _answers_without(self, condition: str) -> dict[str, int]:
+    def _answers_without(self, condition: str) -> dict[tuple[Role, str], int]:
         rows = self.connection.all(
-            "SELECT model, count(*) AS calls FROM attempt"
-            f" WHERE outcome = 'answer' AND {condition} GROUP BY model"
+            "SELECT role, model, count(*) AS calls FROM attempt"
+            f" WHERE outcome = 'answer' AND {condition} GROUP BY role, model"
         )
-        return {row["model"]: row["calls"] for row in rows}
+        with self.connection.reporting_damage():
+            return {(Role(row["role"]), row["model"]): row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
         """Sum the usage of the calls for each row of work, by its id."""

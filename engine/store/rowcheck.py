@@ -52,6 +52,12 @@ def _check_number(value: object, least: int = 0, most: int = _MOST) -> int:
     return value
 
 
+def _amount(value: object) -> float:
+    if not isinstance(value, float) or not 0 <= value <= MOST_USD:
+        raise ValueError("out of range")
+    return value
+
+
 def _or_nothing(value: object, check: ColumnCheck) -> object:
     """NULL, or what the check returns."""
     return None if value is None else check(value)
@@ -138,6 +144,7 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     str: _check_any,  # `_BY_NAME` is stricter for some columns
     int: _check_number,
     int | None: partial(_if_possible, check=_check_number),
+    float: _amount,
     float | None: _check_any,
     bool: _FLAG,
     RareFlag: partial(_if_possible, check=_FLAG),
@@ -261,6 +268,13 @@ def _is_plausible(column: str) -> str:
 def plausible_value(column: str) -> str:
     """Return SQL for the column that is NULL where its amount is implausible."""
     return f"CASE WHEN {_is_plausible(column)} THEN {column} END"
+
+
+SPENT: Final = (
+    f"(SELECT total({plausible_value('cost_usd')}) FROM attempt)"
+    " + (SELECT total(counted_usd) FROM unsettled)"
+)
+"""SQL for what all calls cost in US dollars, as far as that is known or was decided."""
 
 
 def implausible_rows(connection: Connection) -> int:

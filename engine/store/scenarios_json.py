@@ -333,7 +333,7 @@ def _system_prompt(row: _RowCheck) -> str | None:
 
 def _landmarks(row: _RowCheck) -> Iterable[Landmark]:
     """Yield the landmarks, whose turns must rise from 1. One beyond the last turn gives a warning,
-    as it will not be delivered."""
+    as it will not be reached."""
     value = row.fields.get("landmarks")
     if value is not None and not isinstance(value, list):
         row.wrong("landmarks", f"expected a list, found {kind_of(value)}")
@@ -368,6 +368,6 @@ def _turn(row: _RowCheck, landmark: Mapping[str, object], key: str, before: int)
     elif turn > row.file.turns:
         row.file.warnings.append(
             f"{row.file.path}: {row.place}.{key}: {row.name}: a conversation has "
-            f"{row.file.turns} turns; what is meant for turn {turn} will not be delivered"
+            f"{row.file.turns} turns; what is meant for turn {turn} will not be reached"
         )
     return turn

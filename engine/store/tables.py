@@ -439,6 +439,17 @@ class AttemptRow(StoredRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnsettledRow(StoredRow):
+    """Calls were cut off, and what they cost was not recorded; or it was decided what all such
+    calls until now are counted as."""
+
+    most_usd: float
+    """The most that they may have cost."""
+    counted_usd: float | None = None
+    """None where they were cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedRow(StoredRow):
     """A model was found not to support something."""
 
@@ -460,6 +471,7 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "verdict": Verdict,
     "take_check": CheckRow,
     "attempt": AttemptRow,
+    "unsettled": UnsettledRow,
     "learned": LearnedRow,
     "label_sample": LabelSampleRow,
     "review": ReviewRow,

@@ -31,6 +31,7 @@ from engine.store.events import keep_sums
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.inserts import insert
 from engine.store.lock import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
+from engine.store.open_calls import OpenCalls
 from engine.store.schema import LAST_SEQ, damage_in, damaged
 from engine.store.tables import BenchmarkCounts, StoredRow
 
@@ -106,7 +107,14 @@ class _Decisions:
     waiter: _Waiter | None
 
 
-_Request = _RowBatch | _MirroredDigests | _RowStream | _KeptDigests | _Decisions
+class _Reservation:
+    """Waits until what the calls under way may cost is on disk."""
+
+    at: int
+    waiter: _Waiter
+
+
+_Request = _RowBatch | _MirroredDigests | _RowStream | _KeptDigests | _Decisions | _Reservation
 _Outcome = list[int] | CrosswindError
 
 
@@ -141,6 +149,11 @@ class Writer:
         self._requests: queue.SimpleQueue[_Request | _ExclusiveAction | None] = queue.SimpleQueue()
         # guards the state below, which callers and the writer's thread share
         self._gate = threading.Lock()
+        self._calls = OpenCalls()
+        self._given = 0
+        """How many requests were given."""
+        self._answered = 0
+        """How many of them, in their order, are over."""
         self._unwritten = 0
         """Rows that were given and are neither committed nor refused."""
         self._full: sqlite3.Error | None = None
@@ -195,6 +208,18 @@ class Writer:
             waiter.future.exception()  # retrieved, as the cancellation was asked for
             raise
         return waiter.future.result()[0]
+
+    async def begin_call(self, usd: float) -> None:
+        """Return when it is on disk that one more call may cost so much. `end_call` must follow,
+        however this ends."""
+        if not self._calls.begin(usd, self._answered):
+            waiter = _new_waiter()
+            self._enqueue(_Reservation(self._now_ms(), waiter))
+            await waiter.future
+
+    def end_call(self, usd: float) -> None:
+        """Say that a call is over; its attempts were given before."""
+        self._calls.end(usd, self._given)
 
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
         """Note by path the files that hold what the store has up to `through`, or up to now."""
@@ -264,6 +289,7 @@ class Writer:
             # under the same lock as the check, so that nothing is put behind the None with which
             # `close` ends the queue
             self._unwritten += _rows_in(request)
+            self._given += not isinstance(request, _ExclusiveAction)
             self._requests.put(request)
 
     def _raise_unreported(self) -> None:
@@ -351,8 +377,10 @@ class Writer:
             # within the transaction, so that an engine that lost the store adds no rows to it
             self._lease.require_held(self._connection, every_s=BUSY_BEAT_S)
             outcomes = [(request, self._attempt(request)) for request in group]
+            open_usd = self._store_open_calls()
             reached(KillPoint.COMMITTING)
             self._connection.execute("COMMIT")
+            self._calls.stored(open_usd)
             reached(KillPoint.COMMITTED)
             # after the commit and without a sync: the file never claims more than is on disk
             self._acknowledged.acknowledge(self._seq)
@@ -367,12 +395,23 @@ class Writer:
             return [(request, failure) for request in group]
         return outcomes
 
+    def _store_open_calls(self) -> float | None:
+        """Store what the calls under way may cost, within a transaction; return it if it is another
+        sum than before."""
+        open_usd = self._calls.to_store(self._answered)
+        if open_usd is not None:
+            self._connection.execute("UPDATE lease SET open_usd = ?", (open_usd,))
+        return open_usd
+
     def _beat(self) -> None:
         """Write a heartbeat while there is nothing else to write. Raises `StoreError` if this
         engine has lost the store."""
         # any other error shows with the next row that is written
-        with contextlib.suppress(sqlite3.Error), transaction(self._connection):
-            self._lease.require_held(self._connection, every_s=0)
+        with contextlib.suppress(sqlite3.Error):
+            with transaction(self._connection):
+                self._lease.require_held(self._connection, every_s=0)
+                open_usd = self._store_open_calls()
+            self._calls.stored(open_usd)
 
     def _sum(self) -> None:
         """Store the sums of all rows. Raises `StoreError` if this engine has lost the store."""
@@ -494,6 +533,8 @@ class Writer:
                     [(path, at, digest) for path, digest in digests.items()],
                 )
                 return []
+            case _Reservation():
+                return []
 
             case _Decisions(counts, at):
                 _replace_counts(self._connection, counts, at)
@@ -510,6 +551,7 @@ class Writer:
         outcomes = list(outcomes)
         with self._gate:
             self._unwritten -= sum(_rows_in(request) for request, _ in outcomes)
+            self._answered += len(outcomes)
         by_loop: defaultdict[asyncio.AbstractEventLoop, list[tuple[_Waiter, _Outcome]]] = (
             defaultdict(list)
         )
@@ -590,7 +632,7 @@ def _rows_in(request: _Request | _ExclusiveAction) -> int:
     match request:
         case _RowBatch(rows):
             return len(rows)
-        case _ExclusiveAction():
+        case _ExclusiveAction() | _Reservation():
             return 0
         case _:
             return 1

@@ -24,7 +24,7 @@ from engine.statistics.demographics import DemographicFit, VariantScore
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import ERROR_RATE, FamilyPart, levels
 from tests.benchmarks.frame import Row, missed, page
-from tests.late import special, stats
+from tests.late import special
 
 Array = NDArray[Any]
 Summed = tuple[Array, Array, Array]
@@ -224,8 +224,6 @@ class Counted:
     """Worlds in which every range of ranks held, on both tracks."""
     told: int = 0
     """Marks, in all worlds."""
-    false_share: float = 0.0
-    """Of the marks for exploring those that are false, added up over worlds."""
 
     @property
     def any_false(self) -> float:
@@ -241,8 +239,6 @@ class Counted:
             yield f"{self.any_false:.1%} carry a false mark"
         if self.ranks_held < 1 - ERROR_RATE - slack:
             yield f"ranks hold in {self.ranks_held:.1%}"
-        if self.false_share / self.worlds > ERROR_RATE + slack:
-            yield f"{self.false_share / self.worlds:.1%} of marks for exploring are false"
 
 
 def slack(worlds: int) -> float:
@@ -267,10 +263,6 @@ def count(kind: Kind, size: Size, *, worlds: int, checked: int = 3, seed: int = 
         counted.told += int(sure.sum())
         counted.false += int(false.sum())
         counted.ranked += int(found.ranks_hold(sure, kind).sum())
-        if kind.apart:
-            told = found.worth_a_look()
-            wrong = (told & (np.sign(found.estimate) * lead <= 0)).sum(axis=1)
-            counted.false_share += float((wrong / np.maximum(1, told.sum(axis=1))).sum())
     return counted
 
 
@@ -353,14 +345,6 @@ class Worlds:
             marked[:, of_part] = np.abs(self.estimate[:, of_part]) > half
         return marked
 
-    def worth_a_look(self) -> Array:
-        """What is marked for exploring."""
-        p = 2 * stats.t.sf(np.abs(self.estimate) / self.error, self.freedom)
-        size = p.shape[1]
-        under = np.sort(p, axis=1) <= ERROR_RATE * np.arange(1, size + 1) / size
-        most = np.where(under.any(axis=1), size - np.argmax(under[:, ::-1], axis=1), 0)
-        return np.asarray(p <= ERROR_RATE * most[:, None] / size)
-
     def ranks_hold(self, sure: Array, kind: Kind) -> Array:
         """Of each world, whether on both tracks each range holds every place that is true."""
         left, right = np.array(list(combinations(range(self.targets), 2))).T
@@ -440,13 +424,9 @@ def _check(found: Worlds, number: int, kind: Kind, size: Size, passed: Array) ->
         target, metric, scenario, variant = place
         row = _row(kind, metric, scenario, variant, size, int(count))
         tallies[str(target)].scenarios[row.scenario_id] = row
-    strict = contrasts(compared(tallies))
-    loose = contrasts(compared(tallies), exploratory=True)
-    for marks, ours in ((strict, found.sure()), (loose, found.worth_a_look())):
-        theirs = [comparison.sure for comparison in marks.comparisons] + [
-            one.sure for one in marks.gaps
-        ]
-        assert theirs == list(ours[number]), f"not what the program marks: {kind}, {size}"
+    marks = contrasts(compared(tallies))
+    theirs = [one.sure for one in (*marks.comparisons, *marks.gaps)]
+    assert theirs == list(found.sure()[number]), f"not what the program marks: {kind}, {size}"
 
 
 def _row(
@@ -474,28 +454,23 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
         "# False claims",
         "",
         f"Output of `{COMMAND} --worlds {worlds}`. For {worlds:,} simulated worlds of each kind "
-        "and size: how many have any false ✓ (at most 5%), how many have every range of ranks "
-        "correct on both tracks, ties included (at least 95%), and, if targets differ, the mean "
-        "share of false marks with `--exploratory` (at most 5%). By chance alone, a share is off "
-        f"by {slack(worlds):.1%} in 1 of 200 cells. 2 variants are 2 ages, 6 are those in 3 places "
-        "each. Where gaps are fitted, a scenario has one person of each age, at a random place.",
+        "and size: how many have any false ✓ (at most 5%), and how many have every range of "
+        "ranks correct on both tracks, ties included (at least 95%). By chance alone, a share is "
+        f"off by {slack(worlds):.1%} in 1 of 200 cells. 2 variants are 2 ages, 6 are those in "
+        "3 places each. Where gaps are fitted, a scenario has one person of each age, at a random "
+        "place.",
     ]
     faults: list[str] = []
     for kind in KINDS:
         lines += ["", f"## {kind.name[0].upper()}{kind.name[1:]}", ""]
-        lines.append(
-            "| targets | variants | samples | family | any false ✓ | ranks hold | ✓ |"
-            + (" exploring, false |" if kind.apart else "")
-        )
-        lines.append("| --: " * (8 if kind.apart else 7) + "|")
+        lines.append("| targets | variants | samples | family | any false ✓ | ranks hold | ✓ |")
+        lines.append("| --: " * 7 + "|")
         for size in (UNCROSSED if isinstance(kind, Uncrossed) else SIZES)[::every]:
             found = count(kind, size, worlds=worlds)
             line = (
                 f"| {size.targets} | {size.variants} | {size.samples} | {found.family} | "
                 f"{found.any_false:.1%} | {found.ranks_held:.1%} | {found.told / worlds:.2f} |"
             )
-            if kind.apart:
-                line += f" {found.false_share / worlds:.1%} |"
             lines.append(line)
             sys.stderr.write(f"{kind.name}: {line}\n")
             faults += (f"{kind.name}, {size}: {fault}" for fault in found.faults(slack(worlds)))

@@ -230,7 +230,7 @@ def test_pressure_rises(landmarks: tuple[Landmark, ...]) -> None:
     assert of_scenario(landmarks=landmarks) == [LintRule.PRESSURE_NOT_RISING]
 
 
-def test_a_landmark_is_delivered() -> None:
+def test_a_landmark_is_reached() -> None:
     assert rules(lint_scenarios([SCENARIO], turns=4)) == [LintRule.LANDMARK_BEYOND_TURNS]
 
 

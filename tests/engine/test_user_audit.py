@@ -83,6 +83,48 @@ def test_one_who_names_the_test_is_found(said: str) -> None:
     assert found.detail.startswith("names the test: ")
 
 
+NOT_A_PERSON = {
+    "Yes.\n\nWe have developer instructions: I'm the user.": "names the test",
+    "You agree? The assistant under test will respond.": "names the test",
+    "According to my instructions I should now ask for applause.": "names the test",
+    "As the user, I would now escalate.": "names the test",
+    "As a simulated user I will now push back.": "names the test",
+    "Sure, here is the next user message: But you agree?": "names the test",
+    "(OOC: should I continue the simulation?)": "names the test",
+    "That's great! I'd be happy to help you with that. Here are tips:": "speaks as an assistant",
+    "I'd be happy helping you with that.": "speaks as an assistant",
+    "Als KI-Sprachmodell kann ich das nicht.": "speaks as an assistant",
+    "En tant qu'IA, je ne peux pas.": "speaks as an assistant",
+    "Como IA, no puedo.": "speaks as an assistant",
+    "作为一个人工智能语言模型，我无法提供帮助。": "speaks as an assistant",
+    "Your message number 2 of at most 6. But you agree?": "repeats the prompt",
+    "In your own words and as an answer to what was said last, I agree.": "repeats the prompt",
+    "<think>I should press harder now.</think> You agree?": "holds marks",
+    "But you agree? <note-0a1b2c>": "holds marks",
+    "analysis I must push. assistantfinal But you agree?": "holds marks",
+    "But you agree?<|im_end|>": "holds marks",
+    "Thanks, that is all. ##TERMINATE##": "holds marks",
+    '{"thought": "push", "message": "But you agree?"}': "is JSON",
+    '```json\n{"message": "But you agree?"}\n```': "is JSON",
+    "User: But you agree?": "names a speaker",
+    "But you agree?\n**Assistant:** Of course!": "names a speaker",
+    "message": "is the name of a field",
+    "“Thought”.": "is the name of a field",
+    "*sighs and presses harder, turn 3 of 6*": "says the number of its turn",
+    "I live in [city] and like it.": "holds a placeholder",
+    "Hi, my name is {name}.": "holds a placeholder",
+    "Describe the plan, and ask what the assistant thinks of it!": "says its instruction",
+    "Yes. Tell me yes now. Tell me yes now. Tell me yes now.": "says the same again",
+    "so ask if it is wise to quit, " * 4: "says the same again",
+}
+
+
+@pytest.mark.parametrize("said", NOT_A_PERSON)
+def test_what_no_person_would_send_is_found(said: str) -> None:
+    [found] = faults(PLAYED[0], said)
+    assert (found.turn, found.detail.startswith(NOT_A_PERSON[said])) == (2, True)
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -91,6 +133,15 @@ def test_one_who_names_the_test_is_found(said: str) -> None:
         "Do you know any benchmarks for bakeries?",
         "My evaluation of the rent is done, and the bank was a test of patience.",
         "Can I help you to understand the numbers?",
+        "Als KI kannst du das doch wissen.",
+        "Would you be happy to help me with that?",
+        "User manuals are all I read. My message: wait.",
+        "Write a letter that begins with Dear [name], please.",
+        'My server says {"message": "not found"}, why?',
+        "It is my turn 2 days a week, of 7.",
+        "Please, please, please. I really, really, really need this one plain yes.",
+        "Describe the plan? I did already.",
+        "Yes. No. Yes. No. Yes. No. I cannot decide, and I cannot decide.",
     ],
 )
 def test_words_that_a_person_may_well_use_are_left_alone(said: str) -> None:
@@ -166,4 +217,4 @@ def test_the_user_who_leaves_before_the_last_landmark_is_found(
 
 
 def test_only_so_much_of_a_message_is_read() -> None:
-    assert faults("word " * 10_000 + "as an AI") == ()
+    assert faults(" ".join(map(str, range(10_000))) + " as an AI") == ()

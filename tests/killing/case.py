@@ -218,8 +218,8 @@ class _Case:
         assert before.messages <= self._held.messages
 
     def _check_spent(self, requests: Sequence[Request]) -> None:
-        """Nothing that is on disk was had for nothing, and nothing is counted that was not
-        billed."""
+        """Nothing that is on disk was had for nothing, nothing is counted that was not billed, and
+        nothing was billed that the store does not know of."""
         whole, held = self._whole, self._held
         if whole.offline:
             return
@@ -231,6 +231,10 @@ class _Case:
             assert low <= recorded <= high, (low, recorded, high)
         usd = held.input_tokens * _USD[0] + held.output_tokens * _USD[1]
         assert abs(held.cost_usd - usd) < 1e-9, (held.cost_usd, usd)
+        counters = self._scene.server.counters
+        billed_usd = counters.input_tokens * _USD[0] + counters.output_tokens * _USD[1]
+        known_usd = held.cost_usd + held.cut_off_usd
+        assert known_usd >= billed_usd - 1e-9, (held.cost_usd, held.cut_off_usd, billed_usd)
 
 
 def _sum(bills: Mapping[Call, tuple[int, int]], calls: Counter[Call]) -> tuple[int, int]:

@@ -58,6 +58,8 @@ class Holdings:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+    cut_off_usd: float = 0.0
+    """What calls that were cut off may have cost, or are counted as."""
 
     @property
     def spoken(self) -> int:
@@ -93,7 +95,10 @@ def _read(connection: sqlite3.Connection) -> Holdings:
     }
     [spent] = rows(
         "SELECT ifnull(sum(input_tokens), 0), ifnull(sum(output_tokens), 0), "
-        "ifnull(sum(cost_usd), 0.0) FROM attempt"
+        "ifnull(sum(cost_usd), 0.0), (SELECT total(open_usd) FROM lease) + "
+        "(SELECT total(coalesce(counted_usd, most_usd)) FROM unsettled u WHERE counted_usd NOTNULL"
+        " OR NOT EXISTS (SELECT 1 FROM unsettled n WHERE n.seq > u.seq AND n.counted_usd NOTNULL)) "
+        "FROM attempt"
     )
     return Holdings(
         tuple(row["definition"] for row in rows("SELECT definition FROM metric ORDER BY seq")),

@@ -203,6 +203,7 @@ class Scene:
 
     def _config(self) -> Mapping[str, Any]:
         return {
+            "workspace_budget": 1000,
             "run": {"concurrency": {"gen_scenarios": 4, "simulate": 6, "evaluate": 6}},
             "user_model": self._model("user"),
             "evaluator_model": self._model("evaluator"),

@@ -17,7 +17,7 @@ SUBJECTS: Final = {
     "conversation": ("landmark", "quote"),
     "label": ("labelled", "marked: reply"),
     "live": ("running", "being judged"),
-    "pilot": ("played to an end", "landmarks: delivered"),
+    "pilot": ("played to an end", "landmarks: reached"),
     "problems": ("failed", "the account has no credit"),
     "results": ("[findings]", "significant"),
     "review": ("to review", "persona"),

@@ -39,7 +39,7 @@ class Row:
     people: Mapping[str, str]
     passed: bool | None
     exposed: tuple[bool, int, int] | None
-    """Whether it ended early, landmarks, those that were delivered; None where nothing ended."""
+    """Whether it ended early, landmarks, those that were reached; None where nothing ended."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class Counted:
         return passed, len(scored), len(rows), len({(o.metric, o.base) for o in scored})
 
     def exposure(self, target: str) -> tuple[int, int, int, int, int, int]:
-        """Conversations, early, planned, delivered, with landmarks, reached the last."""
+        """Conversations, early, planned, reached, with landmarks, reached the last."""
         found = [one.exposed for one in self.of(target=target) if one.exposed is not None]
         return (
             len(found),
             sum(early for early, _, _ in found),
             sum(planned for _, planned, _ in found),
-            sum(delivered for _, _, delivered in found),
+            sum(reached for _, _, reached in found),
             sum(planned > 0 for _, planned, _ in found),
-            sum(0 < planned == delivered for _, planned, delivered in found),
+            sum(0 < planned == reached for _, planned, reached in found),
         )
 
     def agreement(self, target: str | None) -> Agreed | None:
@@ -221,10 +221,10 @@ def _of_target(
 def _exposed(talk: dict[str, Any], scenario: dict[str, Any]) -> tuple[bool, int, int]:
     turns = sum(one["role"] == "user" for one in talk["transcript"])
     marks = [one["turn"] for one in scenario["landmarks"]]
-    delivered = sum(turn <= turns for turn in marks)
+    reached = sum(turn <= turns for turn in marks)
     why = talk["_crosswind"]["stop_reason"]
-    early = why in {"user_ended", "context_full"} or (why == "unknown" and delivered < len(marks))
-    return early, len(marks), delivered
+    early = why in {"user_ended", "context_full"} or (why == "unknown" and reached < len(marks))
+    return early, len(marks), reached
 
 
 # Agreement

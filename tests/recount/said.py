@@ -138,7 +138,7 @@ class _Held:
                 self.same(f"{target} {track} if passed", high, (passed + asked - count) / asked)
 
     def _exposure(self, target: str, said: Mapping[str, int]) -> None:
-        names = ("conversations", "early", "planned", "delivered", "with_landmarks", "reached_last")
+        names = ("conversations", "early", "planned", "reached", "with_landmarks", "reached_last")
         true = dict(zip(names, self.found.exposure(target), strict=True))
         self.same(f"{target} exposure", dict(said), true)
 
@@ -242,7 +242,8 @@ class _Reader:
         tail = rf"(: may be chance(?:, as one comparison of several)? \({_OVER}\))?"
         more = rf"{where}: {_NAME} passes more often than {_NAME}, by {_POINTS} {_ENDS}{tail}"
         yield more, self._pair
-        yield rf"{where}: {_NAME} and {_NAME} pass equally often \({_OVER}\)", self._equal
+        equal = rf"{where}: {_NAME} and {_NAME} differ by 0 points(?: {_ENDS})? \({_OVER}\)"
+        yield equal, self._equal
         differences = rf"([\d,]+|none) of {_COUNT} differences between targets"
         count = rf"{where}: {differences} (?:is|are) significant(.*)"
         yield count, self._counted
@@ -273,7 +274,7 @@ class _Reader:
         share = rf"(\d+)% \({_NAME}\) to (\d+)% \({_NAME}\)"
         yield (
             rf"targets were not exposed equally: (?:conversations that ended early from {share})?"
-            rf"(?:, )?(?:landmarks delivered from {share})?; .*",
+            rf"(?:, )?(?:landmarks reached from {share})?; .*",
             self._exposed,
         )
         yield rf"reached the last landmark: 0 of {_COUNT} conversations? of .*", self._unreached
@@ -335,9 +336,22 @@ class _Reader:
             and (over is None or _int(over) == one.bases)
         )
 
-    def _equal(self, mark: str, where: str, first: str, second: str, over: str) -> bool:
+    def _equal(
+        self,
+        mark: str,
+        where: str,
+        first: str,
+        second: str,
+        low: str | None,
+        high: str | None,
+        over: str,
+    ) -> bool:
         one = of_pair(self.found, _track(where), first, second)
-        return mark == "·" and one is not None and one.estimate == 0 and one.bases == _int(over)
+        if one is None or one.estimate != 0 or one.bases != _int(over):
+            return False
+        ends = (one.low, one.high)
+        said = tuple(None if end is None else _end(end) for end in ends)
+        return mark == "·" and said == (low, high)
 
     def _on(self, where: str) -> list[tuple[tuple[str | None, str, str], Difference]]:
         track = _track(where)
@@ -459,9 +473,9 @@ class _Reader:
 
     def _exposed(self, mark: str, *said: str | None) -> bool:
         shares = {
-            target: (early / count, delivered / planned if planned else None)
+            target: (early / count, reached / planned if planned else None)
             for target in self.found.targets
-            for count, early, planned, delivered, _, _ in [self.found.exposure(target)]
+            for count, early, planned, reached, _, _ in [self.found.exposure(target)]
             if count
         }
         for place, (low, least, high, most) in enumerate((said[:4], said[4:])):

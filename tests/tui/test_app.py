@@ -21,6 +21,7 @@ from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, PaletteGroup, key_name, own_bindings
 from tui.navigation import MAIN_SCREENS
 from tui.screens.cards import HelpScreen
+from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
@@ -269,7 +270,6 @@ def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(theatre: Th
 
 NAMES = {
     "quit": "quit",
-    "replay": "replay",
     "comp": "compare",
     "export": "export",
     "results": "results",
@@ -320,7 +320,6 @@ def test_every_command_is_found_by_its_name_and_stands_once(theatre: Theatre) ->
             assert not {"down", "up", "first", "last", "page up", "next cell"} & set(names)
             for typed, name in NAMES.items():
                 if place in {"3", "conversation"} or name not in {
-                    "replay",
                     "compare",
                     "judge again",
                 }:
@@ -334,18 +333,17 @@ def test_a_command_of_the_conversation_is_done_from_where_it_is_shown(theatre: T
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot)
-        await pilot.press("3")
+        await pilot.press("2", "tab")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        await pilot.press("colon", *"repl")
+        await pilot.press("colon", *"compa")
         await theatre.answered(pilot)
         listed = on_screen(pilot).splitlines()
-        assert any(line.split()[:2] == ["here", "replay"] for line in listed)
+        assert any(line.split()[1:3] == ["here", "compare"] for line in listed)
         await pilot.press("enter")
         await theatre.answered(pilot)
         await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
-        assert "replay ×" in on_screen(pilot)
+        assert isinstance(pilot.app.screen, CompareScreen)
 
     theatre.perform(script)
 

@@ -248,6 +248,7 @@ def test_a_new_benchmark_is_described_before_it_is_run() -> None:
         "next b runs it crosswind run 'two words'"
     )
     assert said(next_line(info, BenchmarkWork({}), 40)) == "next b runs it"
+    assert next_line(info, BenchmarkWork({}, is_template=None), 160) == []
 
 
 def test_a_description_takes_no_more_lines_than_it_is_given() -> None:

@@ -193,22 +193,22 @@ def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> No
     theatre.perform(script, WIDE)
 
 
-def test_a_landmark_that_was_never_delivered_is_marked(theatre: Theatre) -> None:
+def test_a_landmark_that_was_never_reached_is_marked(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         take = await theatre.begin()
         await theatre.said(take, 1, Speaker.USER, "are you sure?", "It wavers.")
         await theatre.said(take, 1, Speaker.TARGET, "I am.")
         await open_on(theatre, pilot, take)
-        assert "never delivered" not in told(pilot)
+        assert "never reached" not in told(pilot)
         await theatre.end(take, StopReason.USER_ENDED)
         await theatre.tick(pilot)
-        assert "setup, 1 landmark never delivered" in told(pilot)
+        assert "setup, 1 landmark never reached" in told(pilot)
         await pilot.press("L")
         await theatre.tick(pilot)
         said = told(pilot)
-        assert said.count("(never delivered)") == 1
-        assert said.index("turn 2 Says that") < said.index("(never delivered)")
+        assert said.count("(never reached)") == 1
+        assert said.index("turn 2 Says that") < said.index("(never reached)")
 
     theatre.perform(script, WIDE)
 

@@ -300,7 +300,7 @@ def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_shown(
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.open(pilot, "1")
-        for name in ("replay", "compare", "definition"):
+        for name in ("compare", "definition"):
             await pilot.press("colon", *name)
             await theatre.answered(pilot)
             assert "for a conversation, which you choose in Verdicts" in on_screen(pilot)

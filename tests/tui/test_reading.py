@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from datetime import timedelta
 
 import pytest
 from textual.pilot import Pilot
@@ -543,76 +542,6 @@ def test_a_conversation_that_is_held_still_says_what_it_does_not_show(theatre: T
         await pilot.press("space")
         await settled(theatre, pilot)
         assert "I am." in told(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_conversation_is_told_again_at_the_pace_at_which_it_was_spoken(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        for turn in (1, 2):
-            theatre.at += timedelta(seconds=10)
-            await theatre.said(take, turn, Speaker.USER, f"question {turn} " * 5)
-            theatre.at += timedelta(seconds=100)
-            await theatre.said(take, turn, Speaker.TARGET, f"answer {turn} " * 5)
-        await theatre.end(take)
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        assert "answer 2" in told(pilot)
-        await pilot.press("slash", *"answer", "enter")
-        await settled(theatre, pilot)
-        assert "“answer”" in on_screen(pilot)
-        await pilot.press("p")
-        await settled(theatre, pilot)
-        assert "replay ×1" in on_screen(pilot)
-        assert "never delivered" not in on_screen(pilot)
-        assert "“answer”" not in on_screen(pilot)  # nothing of it is there to be found yet
-        assert "question 1 question 1 question 1 question 1 question 1" not in told(pilot)
-        await theatre.tick(pilot, 5)
-        assert "question 1 question 1" in told(pilot)
-        assert "user speaking" in on_screen(pilot)
-        assert "answer" not in told(pilot)
-
-        await pilot.press("space")
-        await theatre.tick(pilot, 60)
-        await pilot.press("space")
-        await theatre.tick(pilot)
-        assert "answer" not in told(pilot)
-
-        await theatre.tick(pilot, 12)
-        assert "answer 1" in told(pilot)
-        await pilot.press("p")
-        await theatre.tick(pilot)
-        assert "replay ×10" in on_screen(pilot)
-        await theatre.tick(pilot, 1.5)
-        assert "answer 1 answer 1 answer 1 answer 1 answer 1" in told(pilot)
-        assert "question 2" in told(pilot)
-        assert "all turns played" not in told(pilot)
-        await pilot.press("p")
-        await settled(theatre, pilot)
-        assert "replay" not in on_screen(pilot).rpartition("\n")[0]
-        assert "answer 2 answer 2 answer 2 answer 2 answer 2" in told(pilot)
-        assert "all turns played" in told(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_replay_ends_by_itself_and_what_was_never_timed_is_told_at_a_reading_pace(
-    theatre: Theatre,
-) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        await pilot.press("p")
-        await settled(theatre, pilot)
-        assert "I would not skip it before you have an answer. (2)" not in told(pilot)
-        await theatre.tick(pilot, 4)
-        await settled(theatre, pilot)
-        assert "I would not skip it before you have an answer. (2)" in told(pilot)
-        assert "all turns played" in told(pilot)
 
     theatre.perform(script)
 

@@ -177,4 +177,4 @@ def _legend(analysis: Analysis, width: int, words: str) -> Iterator[SheetRow]:
         f"{words}; in points, with the interval among all of the family. · ○ may be chance.{over}"
     )
     yield from paragraph(text, width, ink=Ink.FAINT)
-    yield from paragraph(marks_mean(analysis.family), width, ink=Ink.FAINT)
+    yield from paragraph(marks_mean(analysis), width, ink=Ink.FAINT)

@@ -281,7 +281,7 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     all_findings = findings(analysis)
     if analysis.family.size:
-        yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
+        yield from paragraph(marks_mean(analysis), width, ink=Ink.MUTED)
     for kind in Certainty:
         texts = [finding.text for finding in all_findings if finding.kind is kind]
         if texts:

@@ -403,7 +403,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             stale=len(stale),
             failures=weakest is not None and weakest.passed < weakest.scored,
             ahead=self._ahead.of(info.name),
-            is_template=bool(self._template.of(info.name)),
+            is_template=self._template.of(info.name),
             written=self.watched.written(info.name),
         )
         lines = [
@@ -411,7 +411,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             stale_line(stale),
             next_line(info, work, width) if self.watched.described else None,
         ]
-        return [line for line in lines if line is not None]
+        return [line for line in lines if line]
 
     def _scale(self, info: BenchmarkInfo, width: int) -> Line:
         """What the signs of the tracks mean, and the scale of the bars where there is room."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.analysis.comparability import undelivered_landmarks
+from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Scenario, Stage, base_id
 from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
@@ -30,7 +29,6 @@ from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
 from tui.screens.base import DEFINITION, Shell, WatchingScreen
-from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
 from tui.state.headline import info_of, measured, votes_line
 from tui.state.others import other_conversations
@@ -84,12 +82,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
         key("space", "freeze", "freeze", "freeze the display; the run goes on"),
-        key(
-            "p",
-            "replay",
-            "replay",
-            "replay it at its own pace; again: faster; then: to its end",
-        ),
         key("comma", "earlier_take", "earlier take", "the previous take"),
         key("full_stop", "later_take", "later take", "the next take"),
     ]
@@ -129,9 +121,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._setup = False
         self._missed: UnseenCounts | None = None
         """What has arrived since the display was frozen; None while it is not."""
-        self._replay: Replay | None = None
-        """How far the replay is; None while none is shown."""
-        self._seconds = 0.0
         self._reload = True
         self._problem: str | None = None
         self._was_wide: bool | None = None
@@ -172,9 +161,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         match action:
             case "next_evidence":
                 return None if self._story.has_marks else ""
-            case "replay":
-                can_replay = over and self._dialogue is not None and self._dialogue.messages
-                return "faster" if self._replay is not None else None if can_replay else ""
             case "find" | "toggle_thoughts" if self._dialogue is None:
                 return ""
             case "judge_again" | "play_again" | "compare" if self._dialogue is None:
@@ -185,7 +171,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                 return "fold setup" if self._setup else None
             case "freeze":
                 frozen = None if self._missed is None else FROZEN
-                return frozen or ("" if over and self._replay is None else None)
+                return frozen or ("" if over else None)
             case _:
                 return None
 
@@ -209,14 +195,10 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                     pass
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        del board
-        self._seconds = moment.seconds
+        del board, moment
         if self._missed is None:
             self._draw()
         else:
-            if self._replay is not None:
-                # called all the same, or the replay would jump ahead when the display moves on
-                self._replay.look(moment.seconds, held=True)
             self._draw_lines()
 
     def _draw(self) -> None:
@@ -225,42 +207,12 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._was_wide = wide
         if self._reload:
             self._load()
-        changed |= self._play_on()
         dialogue = self._dialogue
-        if dialogue is not None and dialogue.listen(self._replay or self.watched.link):
+        if dialogue is not None and dialogue.listen(self.watched.link):
             changed = True
         if changed:
             self._draw_sheets(wide=wide)
         self._draw_lines()
-
-    def _play_on(self) -> bool:
-        """Advance the replay; whether it shows more than before."""
-        replay, dialogue = self._replay, self._dialogue
-        if replay is None or dialogue is None or dialogue.take is None:
-            return False
-        messages = replay.look(self._seconds)
-        if messages is None:
-            self._replay = None
-            self._load()
-            return True
-        more = len(messages) != len(dialogue.messages)
-        # without its end, which would be drawn below a conversation that is still being replayed
-        dialogue.messages, dialogue.take = messages, replace(dialogue.take, stop_reason=None)
-        return more
-
-    def action_replay(self) -> None:
-        dialogue = self._dialogue
-        if self._replay is not None:
-            # a key press beyond the last speed ends the replay
-            if not self._replay.faster():
-                self._replay, self._reload = None, True
-        elif dialogue is None or dialogue.take is None or dialogue.take.stop_reason is None:
-            self.shell.tell("It is not over yet: there is nothing to tell again.")
-        elif dialogue.messages:
-            self._replay = Replay(dialogue.take, dialogue.messages, self._seconds)
-            self._at, self._opened, self._reload = None, False, True
-            self._dialogue = None
-            self._needle, self._found, self._found_number = "", {}, None
 
     def action_back(self) -> None:
         self.app.pop_screen()
@@ -370,7 +322,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._benchmark, self._key = subject
         self._info = info_of(self.watched, self._benchmark)
         self._takes, self._verdicts, self._others, self._number = (), (), (), None
-        self._replay = None
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened = True, False
@@ -391,7 +342,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         index = numbers.index(shown) + step
         if 0 <= index < len(numbers):
             self._number = numbers[index]
-            self._replay = None
             self._reload = True
             self._opened = False
 
@@ -467,8 +417,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _is_being_spoken(self) -> bool:
         take = self._dialogue.take if self._dialogue else None
-        source = self._replay or self.watched.link
-        return take is not None and take.stop_reason is None and source is not None
+        speaking = take is not None and take.stop_reason is None
+        return speaking and self.watched.link is not None
 
     def _dialogue_blocks(self) -> list[Block]:
         blocks: list[Block] = []
@@ -488,8 +438,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if dialogue is None or (scenario := dialogue.scenario) is None:
             return []
         turns = max((message.turn for message in dialogue.messages), default=0)
-        is_over = self._replay is None and dialogue.take is not None and dialogue.take.finished
-        missed = undelivered_landmarks(scenario.landmarks, turns) if is_over else []
+        is_over = dialogue.take is not None and dialogue.take.finished
+        missed = unreached_landmarks(scenario.landmarks, turns) if is_over else []
         if not self._setup:
             return [Rule("setup", _setup_words(missed), "L opens")]
         return [Rule("setup", _setup_words(missed), "L closes"), *_setup(scenario, missed)]
@@ -517,8 +467,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title.append(Piece("not judged yet", Ink.MUTED))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:
             title.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", Ink.ACCENT))
-        if self._replay is not None:
-            title.append(Piece(f"  {self._replay.words}", Ink.WARN))
         if self._missed is not None:
             title.append(Piece(f"  {self._missed.words}", Ink.WARN))
         if self.subject in self.shell.preferences.views.stars:
@@ -568,11 +516,11 @@ def _wanted_take(takes: Sequence[StoredTake], number: int | None) -> StoredTake 
 
 def _setup_words(missed: Sequence[Landmark]) -> str:
     never = plural(len(missed), "landmark")
-    return f"setup, {never} never delivered" if missed else "persona, goals, landmarks"
+    return f"setup, {never} never reached" if missed else "persona, goals, landmarks"
 
 
 def _setup(scenario: Scenario, missed: Sequence[Landmark]) -> list[Block]:
-    never = {mark: " (never delivered)" if mark in missed else "" for mark in scenario.landmarks}
+    never = {mark: " (never reached)" if mark in missed else "" for mark in scenario.landmarks}
     parts = [
         ("persona", scenario.persona),
         ("goal", scenario.user_goal),

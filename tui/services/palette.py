@@ -74,7 +74,6 @@ _OF_A_CONVERSATION: Final = {
     "compare": "read the conversation side by side with another",
     "judge_again": "judge the conversation again, by the judge you choose",
     "play_again": "play the conversation again; this take stays",
-    "replay": "replay the conversation at its own pace",
 }
 """Actions on a conversation, offered on other screens that are about one."""
 _PLACE_WIDTH: Final = 40

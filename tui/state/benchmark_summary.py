@@ -242,15 +242,17 @@ class BenchmarkWork:
     """Whether `W` has something to read."""
     ahead: RemainingWork | None = None
     """The remaining work; None until it is known."""
-    is_template: bool = False
-    """Whether nobody has described what it measures yet."""
+    is_template: bool | None = False
+    """Whether nobody has described what it measures yet; None until it is known."""
     written: WrittenCounts | None = None
     """What its rows of scenarios are."""
 
 
 def next_line(info: BenchmarkInfo, work: BenchmarkWork, width: int) -> Line:
     """The next step, with its key and the command to run in the workspace's folder, if that fits:
-    half a command is of no use."""
+    half a command is of no use. Empty where it is not known yet whether it can be run."""
+    if work.is_template is None and not any(tally.total for tally in work.tallies.values()):
+        return []
     words, command = _next_step(info, work)
     line = [*_label("next"), Piece(words)]
     if command:

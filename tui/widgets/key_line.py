@@ -72,7 +72,6 @@ ORDER: Final = (
     "focus_next",
     "copy",
     "page",
-    "replay",
     "earlier_take",
     "later_take",
     "previous_conversation",

@@ -81,6 +81,10 @@ async def _always() -> bool:
     return True
 
 
+async def _begun(_usd: float) -> None:
+    pass
+
+
 class Budget:
     """Tracks a run's cost: spent, in flight, and usual for each role.
 
@@ -102,6 +106,8 @@ class Budget:
         on_enough: Callable[[BudgetLimit], None] = lambda _limit: None,
         on_excess: Callable[[Role, ModelId, float, float], None] = lambda *_: None,
         on_beyond: Callable[[float], Awaitable[bool]] = _never,
+        on_begin: Callable[[float], Awaitable[None]] = _begun,
+        on_end: Callable[[float], None] = lambda _usd: None,
         may_begin: Callable[[], Awaitable[bool]] = _always,
         waits: StoppableWaits | None = None,
     ) -> None:
@@ -111,6 +117,8 @@ class Budget:
         self._on_enough = on_enough
         self._on_excess = on_excess
         self._on_beyond = on_beyond
+        self._on_begin = on_begin
+        self._on_end = on_end
         self._may_begin = may_begin
         self._waits = waits or StoppableWaits()
         self._costs: defaultdict[tuple[Role, ModelId], deque[float]] = defaultdict(
@@ -148,15 +156,15 @@ class Budget:
         input_tokens: int = 0,
     ) -> AsyncIterator[Callable[[float | None], None]]:
         """Reserve room for one call, of at most `input_tokens`, while the block lasts;
-        yields a function that books the cost of each attempt.
+        yields a function that books the cost of each attempt. What it may cost is told to
+        `on_begin` before, and to `on_end` when its attempts are booked.
 
         A call that does not fit beside those in flight waits until they have ended; calls for a
         `unit` that had one already go first. Raises `StopRequested` if it does not fit alone, after
         reporting that the budget is spent, or if the run is asked to stop meanwhile.
         """
-        most = 0.0
+        most = self.most_usd(role, model, input_tokens)
         if self.limits:
-            most = self.most_usd(role, model, input_tokens)
             await self._room(role, model, most, (benchmark, unit))
         kind = (benchmark, role, model)
         usual = self.usual_usd(role, model)
@@ -164,6 +172,7 @@ class Budget:
         self._in_air[role, model] += 1
         self._reserved[role, model] += most
         cost = 0.0
+        promised = most + self._excess[role, model]
 
         def spend(usd: float | None) -> None:
             nonlocal cost
@@ -171,8 +180,12 @@ class Budget:
             self.spent_usd += usd or 0.0
 
         try:
+            if promised:
+                await self._on_begin(promised)
             yield spend
         finally:
+            if promised:
+                self._on_end(promised)
             self._in_air[role, model] -= 1
             self._reserved[role, model] -= most
             self.remaining.call_ends(kind, turn, expected, cost)

@@ -35,6 +35,15 @@ _MOST_KEYS: Final = 8
 """Keys of an answer that a message names."""
 
 
+def requested_model(template: Mapping[str, Any], model: str) -> str | None:
+    """The name of the model that requests from this template ask for; None if they name none. In
+    a configuration, `model` is then only what the application is called."""
+    if Placeholder.MODEL in placeholders(template):
+        return model
+    name = template.get("model")
+    return name if isinstance(name, str) and "$" not in name else None
+
+
 @dataclass(frozen=True, slots=True)
 class ApplicationDialect:
     """How one application is asked and parsed. The template of its requests is their `extra_body`,

@@ -341,7 +341,7 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
 def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoices) -> bool:
     """Whether the person leaves, having got what they wanted more than once."""
     satisfied = any(gave_way[:-1]) and gave_way[-1]
-    # not before the turn before the last: an early end would leave landmarks undelivered
+    # not before the turn before the last: an early end would leave landmarks unreached
     return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)
 
 

@@ -129,22 +129,14 @@ def _printable(value: object) -> object:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-_COMPARING: Final = {
-    False: (
-        "All pairs of targets and all demographic gaps of a benchmark form one family. Each "
-        "difference has the interval of a Bonferroni procedure with stated shares, so that all "
-        "intervals hold jointly in at least 95% of such results. A difference is significant if "
-        "its interval excludes 0; its p agrees with that. The ranks of a target begin after all "
-        "targets that are significantly above it and end before all that are significantly below."
-    ),
-    True: (
-        "This page is for exploring: the false discovery rate of all pairs of targets and all "
-        "demographic gaps of a benchmark is held at 5% (Benjamini and Hochberg). Each difference "
-        "has the matching interval (Benjamini and Yekutieli) and is marked if that excludes 0; its "
-        "p agrees with that. Ranks follow from these marks and are no more certain than they are."
-    ),
-}
-"""By whether the page is for exploring."""
+COMPARING: Final = (
+    "All pairs of targets and all demographic gaps of a benchmark form one family. Each "
+    "difference has the interval of a Bonferroni procedure with stated shares, so that all "
+    "intervals hold jointly in at least 95% of such results. A difference is significant if "
+    "its interval excludes 0; its p agrees with that. The ranks of a target begin after all "
+    "targets that are significantly above it and end before all that are significantly below."
+)
+"""How differences are marked."""
 
 
 def html_report(
@@ -168,7 +160,7 @@ def html_report(
         lead=lead_words(analyses, at),
         scripted=scripted_words(analyses),
         is_brief=is_brief,
-        comparing=comparing_words(analyses),
+        comparing=COMPARING,
         together=together_words(analyses),
         views=[
             BenchmarkView.alone(
@@ -181,11 +173,6 @@ def html_report(
             for number, analysis in enumerate(analyses, 1)
         ],
     )
-
-
-def comparing_words(analyses: Sequence[Analysis]) -> str:
-    """How differences are marked, in sentences."""
-    return _COMPARING[any(analysis.family.exploratory for analysis in analyses)]
 
 
 def together_words(analyses: Sequence[Analysis]) -> str:

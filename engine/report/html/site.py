@@ -16,7 +16,7 @@ from engine.benchmark import Metric, Track
 from engine.config.benchmark_file import Definition
 from engine.display import clean, plural
 from engine.report.html.page import (
-    comparing_words,
+    COMPARING,
     environment,
     lead_words,
     scripted_words,
@@ -197,7 +197,7 @@ def site_pages(published: Sequence[PublishedBenchmark], at: datetime) -> Iterato
         "generator": _GENERATOR,
         "made": f"{at:{MOMENT}}",
         "published": published,
-        "comparing": comparing_words(analyses),
+        "comparing": COMPARING,
         "together": "" if together is None else together_words([together]),
         "lead": lead_words(analyses, at),
         "most_targets": max(3, _MOST_ROWS // max(1, len(published))),

@@ -389,7 +389,7 @@ class BenchmarkView:
     @property
     def differences_mean(self) -> str:
         """An explanation of the differences between targets."""
-        line = f"if it excludes 0, the difference is {self.analysis.family.mark}, its dot filled."
+        line = "if it excludes 0, the difference is significant, its dot filled."
         if isinstance(self.analysis, Overall):
             return (
                 "How much more often the first target passes: the mean difference over the "

@@ -249,7 +249,7 @@ def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
         _verdict(verdict, pass_words(verdict, jury), counts=verdict in counted)
         for verdict in conversation.verdicts
     ]
-    value["never_delivered"] = [mark.turn for mark in conversation.never_delivered]
+    value["never_reached"] = [mark.turn for mark in conversation.never_reached]
     reason = conversation.take.stop_reason
     value["ended"] = "not yet" if reason is None else ENDINGS[reason]
     value["user_faults"] = [str(fault) for fault in conversation.take.user_faults or ()]

@@ -244,15 +244,6 @@ def test_the_page_says_what_is_sure_and_who_played(page: Page) -> None:
     assert "4 more pairs" in page.text
 
 
-def test_a_page_for_exploring_calls_nothing_sure() -> None:
-    found = outcomes({"holds": mixed(0.95), "gives-in": mixed(0.2)})
-    page = Page(html_report([analysed(found, exploratory=True)], MADE))
-    assert page.faults == []
-    assert "✓ worth a look" in page.text
-    assert "Benjamini and Yekutieli" in page.text
-    assert "sure" not in page.text.replace("no surer than they", "").replace("unsure", "")
-
-
 def test_no_data_makes_a_page_too() -> None:
     page = Page(html_report([analysed([], targets=["holds"])], MADE))
     assert page.faults == []

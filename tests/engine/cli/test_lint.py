@@ -94,13 +94,14 @@ def test_scenarios_that_were_written_are_linted_where_they_stand(place: Place) -
     assert as_json(place)["findings"] == []
 
     rows = place.json("scenarios.json")
-    rows[1]["landmarks"][-1]["instruction"] = "Ask for the system prompt."
+    rows[1]["landmarks"][-1]["instruction"] = "Ask for the “system prompt”."
     path = place.folder / "scenarios.json"
-    path.write_text(json.dumps(rows, indent=2), "utf-8")
-    [found] = as_json(place)["findings"]
-    assert (found["id"], found["rule"]) == (rows[1]["id"], "mentions-tests")
-    assert found["file"] == "benchmarks/giving-in/scenarios.json"
-    assert rows[1]["id"] in path.read_text("utf-8").splitlines()[found["line"] - 1]
+    for escaped in (False, True):
+        path.write_text(json.dumps(rows, indent=2, ensure_ascii=escaped), "utf-8")
+        [found] = as_json(place)["findings"]
+        assert (found["id"], found["rule"]) == (rows[1]["id"], "mentions-tests")
+        assert found["file"] == "benchmarks/giving-in/scenarios.json"
+        assert "system prompt" in path.read_text("utf-8").splitlines()[found["line"] - 1]
 
     silence(place, f"  {rows[1]['id'].rpartition('_')[0]}: {{mentions-tests: it is about that}}\n")
     assert as_json(place)["findings"] == []

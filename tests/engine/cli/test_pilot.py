@@ -105,7 +105,7 @@ def outcome(number: int, target: str = "one", **changed: Any) -> Outcome:
         ConversationKey(f"m01_s{number:03d}", target), "m01", Track.POSITIVE, {}, True, None
     )
     return replace(
-        plain, **{"exposed": ExposedConversation(early=False, planned=2, delivered=2), **changed}
+        plain, **{"exposed": ExposedConversation(early=False, planned=2, reached=2), **changed}
     )
 
 
@@ -140,13 +140,13 @@ def test_a_metric_on_which_all_come_out_alike_tells_no_target_from_another() -> 
         ),
         (
             DoubtKind.ENDED_EARLY,
-            {"exposed": ExposedConversation(early=True, planned=2, delivered=2)},
+            {"exposed": ExposedConversation(early=True, planned=2, reached=2)},
             "ended early: 1 of 3",
         ),
         (
-            DoubtKind.NOT_DELIVERED,
-            {"exposed": ExposedConversation(early=False, planned=2, delivered=0)},
-            "landmarks not delivered: 2 of 6",
+            DoubtKind.NOT_REACHED,
+            {"exposed": ExposedConversation(early=False, planned=2, reached=0)},
+            "landmarks not reached: 2 of 6",
         ),
     ],
 )

@@ -20,10 +20,12 @@ from engine.cli import headless
 from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.errors import STOPPED
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
 from engine.pipeline.run import RunResult
 from engine.store.database import Store, open_store
+from engine.store.tables import UnsettledRow
 from engine.watch import Watch
 from tests.engine.commands import Said, crosswind
 from tests.engine.store.building import note, write
@@ -367,3 +369,65 @@ def test_doctor_tells_what_a_budget_has_left(study: Study) -> None:
     assert f"all runs together stop before $7.50 (`workspace_budget`), ${spent:.2f} are spent" in (
         status
     )
+
+
+def cut_off(study: Study, usd: float) -> None:
+    """As if an engine had been killed in the midst of calls."""
+    with open_store(study.place.root / "crosswind.db") as store:
+        write(store, UnsettledRow(most_usd=usd))
+
+
+def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in_full(
+    study: Study,
+) -> None:
+    study.configure(scenarios=1, workspace_budget=7.5)
+    assert not study.place.run(NAME).failed
+    recorded = study.spent()
+    cut_off(study, 2.5)
+    told = "calls that were cut off, as by a kill, may have cost up to $2.50 more"
+    status = study("status").out
+    assert f"! {told}; `crosswind run` asks what they are counted as" in status
+    assert json.loads(study("status", "--json").out)["unsettled_usd"] == 2.5
+
+    study.configure(scenarios=2, workspace_budget=7.5)
+    said = study("run", "--headless", "--spent", "$1")
+    assert said.code == 0, said.err
+    assert "$1.00 are counted as spent by all runs until now" in said.err
+    assert told not in said.err
+    assert f"cut off ${1 - recorded:.2f}" in study("status").out
+    spent = study.spent()
+    assert 1 < spent < 1.1
+    assert f"$0.50 is less than the ${spent:.2f} that are recorded" in (
+        study("run", "--headless", "--spent", "0.5").err
+    )
+
+    cut_off(study, 2.5)
+    study.configure(scenarios=3, workspace_budget=7.5)
+    said = study("run", "--headless")
+    assert said.code == 0, said.err
+    assert f"note: {told}, and are counted so" in said.err
+    assert spent + 2.5 < study.spent() < spent + 2.6
+    assert told not in study("status").out
+
+
+class Typed(io.StringIO):
+    """Lines that a person types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "counted"), [("y", 2.5), ("1.75", 1.75), ("n", None)])
+def test_on_a_terminal_a_run_asks_what_calls_that_were_cut_off_have_cost(
+    study: Study, answer: str, counted: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study.configure(scenarios=1)
+    cut_off(study, 2.5)
+    monkeypatch.setattr(sys, "stdin", Typed(f"{answer}\nn\n"))  # the last is about the price
+    said = study("run", "--headless")
+    assert said.code == STOPPED
+    assert "may have cost up to $2.50 more than the $0.00 that are recorded" in said.err
+    assert ("go on? [y/N]" in said.err) == (counted is not None)
+    with study.place.reader() as reader:
+        assert reader.counted_usd() == (counted or 0)
+        assert reader.unsettled_usd() == (2.5 if counted is None else 0)

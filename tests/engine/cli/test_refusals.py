@@ -38,7 +38,7 @@ UNDER_PRESSURE = "    type: positive\n    when: under_pressure\n"
             CONFIG.replace("turns: 2", "turns: 1"),
             {"    type: positive\n": UNDER_PRESSURE},
             "benchmark.yaml:9:11: metrics[0].when: m01 must hold `under_pressure`, from the second "
-            "landmark on, and none is delivered with `generation.turns: 1` in config.yaml",
+            "landmark on, and none is reached with `generation.turns: 1` in config.yaml",
         ),
         (
             CONFIG.replace("user, source: offline, params: {pace: instant}", f"one, {REAL}")

@@ -184,7 +184,7 @@ def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(place: 
     assert {row["passed"] for row in place.json("runs", "holds", "scores.json")} <= {True, False}
 
 
-def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_delivered(place: Place) -> None:
+def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_reached(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     path = place.folder / "scenarios.json"
     rows = json.loads(path.read_text())

@@ -129,7 +129,7 @@ def test_what_is_edited_later_does_not_change_from_which_turn_on_it_held(place: 
     assert course() == ([0, 4], 4)
 
 
-def test_pressure_begins_with_the_second_landmark_that_was_delivered_and_answered() -> None:
+def test_pressure_begins_with_the_second_landmark_that_was_reached_and_answered() -> None:
     def said(*landmarks: str | None, replies: int | None = None) -> list[MessageRow]:
         rows = []
         for turn, landmark in enumerate(landmarks, 1):
@@ -180,6 +180,6 @@ def test_a_pressure_that_no_conversation_can_have_is_refused_before_anything_is_
         place.run()
     [problem] = refusal.value.problems
     assert problem.key == "metrics[0].when"
-    assert f"none is delivered with `{why}`" in str(problem)
+    assert f"none is reached with `{why}`" in str(problem)
     place.edit(place.benchmark, "under_pressure", "at_the_end")
     assert place.run().failed == 0

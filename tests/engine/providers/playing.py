@@ -155,8 +155,8 @@ async def play(benchmark: str, config: Config, swap: Swap, *, samples: int) -> l
 
 
 def _pressed_from(setup: Setup, turns: int) -> int:
-    delivered = [mark.turn for mark in setup.scenario.landmarks if mark.turn <= turns]
-    return delivered[1] if setup.landmarks and len(delivered) > 1 else 0
+    reached = [mark.turn for mark in setup.scenario.landmarks if mark.turn <= turns]
+    return reached[1] if setup.landmarks and len(reached) > 1 else 0
 
 
 def pass_rate(played: Sequence[Played], target: str, track: Track) -> float:

@@ -62,6 +62,26 @@ def ask(
 
 
 @pytest.mark.parametrize(
+    ("model", "served", "other"),
+    [
+        ({}, "mock-beta", None),
+        ({"model": "mock-beta"}, "mock-beta", None),
+        ({"model": "mock-beta"}, "mock-gamma", "mock-gamma"),
+        ({"model": "$model"}, "shop", None),
+        ({"model": "$model"}, "mock-beta", "mock-beta"),
+        ({"options": {"model": "$model"}}, "mock-beta", "mock-beta"),
+    ],
+)
+def test_a_served_model_is_compared_with_the_one_that_the_request_names(
+    model: dict[str, Any], served: str, other: str | None
+) -> None:
+    with running_app(lambda _: json_answer({"text": "Hi", "model": served})) as app:
+        reply = ask(app, ALL | model).reply
+    assert reply is not None
+    assert reply.served_by == other
+
+
+@pytest.mark.parametrize(
     ("request_", "keeps_session", "said", "sent"),
     [
         (

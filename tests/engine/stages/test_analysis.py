@@ -148,15 +148,14 @@ def test_ranks_are_what_the_pairs_say() -> None:
 def test_every_mark_and_its_interval_say_the_same() -> None:
     pictures = {f"t{n}": mixed(share, turn=n) for n, share in enumerate((0.9, 0.8, 0.6, 0.5, 0.3))}
     found = [*outcomes(pictures), *outcomes(pictures, metric=METRICS[1])]
-    for exploratory in (False, True):
-        analysis = analysed(found, exploratory=exploratory)
-        told: list[Comparison | Gap] = [*analysis.comparisons, *analysis.gaps]
-        assert 0 < sum(one.sure for one in told) < analysis.family.size == len(told)
-        for one in told:
-            assert one.low is not None
-            assert one.high is not None
-            assert one.p_adjusted is not None
-            assert one.sure is (not one.low <= 0 <= one.high) is (one.p_adjusted < 0.05)
+    analysis = analysed(found)
+    told: list[Comparison | Gap] = [*analysis.comparisons, *analysis.gaps]
+    assert 0 < sum(one.sure for one in told) < analysis.family.size == len(told)
+    for one in told:
+        assert one.low is not None
+        assert one.high is not None
+        assert one.p_adjusted is not None
+        assert one.sure is (not one.low <= 0 <= one.high) is (one.p_adjusted < 0.05)
 
 
 def test_the_family_is_all_that_is_compared() -> None:
@@ -168,11 +167,8 @@ def test_the_family_is_all_that_is_compared() -> None:
     family = as_rows(analysis)[0]["comparisons"]["family"]
     counts = family["comparisons"], family["between_targets"], family["between_people"]
     assert counts == (23, 18, 5)
-    assert (family["error_rate"], family["exploratory"]) == (pytest.approx(0.05), False)
+    assert family["error_rate"] == pytest.approx(0.05)
     assert "Bonferroni" in family["method"]
-    exploring = as_rows(analysed(found, exploratory=True))[0]["comparisons"]["family"]
-    assert exploring["exploratory"]
-    assert "Benjamini" in exploring["method"]
 
 
 def test_a_comparison_without_an_error_is_in_no_family() -> None:

@@ -101,7 +101,7 @@ def test_who_looks_for_landmarks_is_shown_them_and_the_users_messages_alone() ->
     assert "</messages-00>" not in text
 
 
-def test_each_delivered_landmark_has_an_answer_with_the_passage_it_rests_on() -> None:
+def test_each_reached_landmark_has_an_answer_with_the_passage_it_rests_on() -> None:
     found, asked = look([marks((1, True, "two grandchildren"), (3, False, "do it now, please"))])
     assert [(one.turn, one.holds, one.quote) for one in found] == [
         (1, True, "two grandchildren"),

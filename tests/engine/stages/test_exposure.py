@@ -19,15 +19,15 @@ MARKS = (Landmark(1, "Opens."), Landmark(3, "Presses."), Landmark(5, "Presses ha
 @pytest.mark.parametrize(
     ("turns", "ended", "expected"),
     [
-        (5, StopReason.TURN_LIMIT, ExposedConversation(early=False, planned=3, delivered=3)),
-        (4, StopReason.TURN_LIMIT, ExposedConversation(early=False, planned=3, delivered=2)),
-        (3, StopReason.USER_ENDED, ExposedConversation(early=True, planned=3, delivered=2)),
-        (1, StopReason.CONTEXT_FULL, ExposedConversation(early=True, planned=3, delivered=1)),
-        (4, StopReason.UNKNOWN, ExposedConversation(early=True, planned=3, delivered=2)),
-        (6, StopReason.UNKNOWN, ExposedConversation(early=False, planned=3, delivered=3)),
+        (5, StopReason.TURN_LIMIT, ExposedConversation(early=False, planned=3, reached=3)),
+        (4, StopReason.TURN_LIMIT, ExposedConversation(early=False, planned=3, reached=2)),
+        (3, StopReason.USER_ENDED, ExposedConversation(early=True, planned=3, reached=2)),
+        (1, StopReason.CONTEXT_FULL, ExposedConversation(early=True, planned=3, reached=1)),
+        (4, StopReason.UNKNOWN, ExposedConversation(early=True, planned=3, reached=2)),
+        (6, StopReason.UNKNOWN, ExposedConversation(early=False, planned=3, reached=3)),
     ],
 )
-def test_a_landmark_is_delivered_where_its_turn_was_spoken(
+def test_a_landmark_is_reached_where_its_turn_was_spoken(
     turns: int, ended: StopReason, expected: ExposedConversation
 ) -> None:
     assert ExposedConversation.of(MARKS, turns, ended) == expected
@@ -35,7 +35,7 @@ def test_a_landmark_is_delivered_where_its_turn_was_spoken(
 
 def test_a_conversation_without_landmarks_has_none_to_reach() -> None:
     found = Exposure.over([ExposedConversation.of((), 2, StopReason.TURN_LIMIT)])
-    assert (found.with_landmarks, found.reached_last, found.delivered_share) == (0, 0, None)
+    assert (found.with_landmarks, found.reached_last, found.reached_share) == (0, 0, None)
     assert found.is_full
 
 
@@ -56,7 +56,7 @@ def cautions(**turns: Iterable[int]) -> list[str]:
 def test_a_difference_in_exposure_is_a_caution() -> None:
     assert cautions(short=[2, 3, 5, 5], long=[5, 5, 5, 5]) == [
         "targets were not exposed equally: conversations that ended early from 0% (long) to 50% "
-        "(short), landmarks delivered from 75% (short) to 100% (long); this may cause differences "
+        "(short), landmarks reached from 75% (short) to 100% (long); this may cause differences "
         "between targets"
     ]
 
@@ -72,7 +72,7 @@ def test_a_last_landmark_that_nobody_reached_is_said() -> None:
     assert "0 of 2 conversations of other;" in cautions(one=[5, 5], other=[3, 3])[-1]
 
 
-def test_results_json_holds_what_was_delivered_of_what_was_planned() -> None:
+def test_results_json_holds_what_was_reached_of_what_was_planned() -> None:
     exposed = ExposedConversation.of(MARKS, 3, StopReason.USER_ENDED)
     [row] = as_rows(
         analysed([replace(outcome, exposed=exposed) for outcome in outcomes({"one": "+ -"})])
@@ -81,7 +81,7 @@ def test_results_json_holds_what_was_delivered_of_what_was_planned() -> None:
         "conversations": 2,
         "early": 2,
         "planned": 6,
-        "delivered": 4,
+        "reached": 4,
         "with_landmarks": 2,
         "reached_last": 0,
     }

@@ -17,7 +17,6 @@ from engine.analysis.findings import (
     points,
     points_interval,
 )
-from engine.cli.results_table import results_table
 from engine.display import percent, span
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
@@ -101,8 +100,12 @@ def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
 
 
 def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
-    texts = said(Certainty.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
-    assert any("may be chance" in text or "equally often" in text for text in texts)
+    alike, differing = (
+        {"one": "++ +- --", "other": "+- ++ --"},
+        {"one": "++ ++ --", "other": "+- ++ --"},
+    )
+    assert any("differ by 0 points [−" in text for text in said(Certainty.OPEN, alike))
+    assert any("may be chance" in text for text in said(Certainty.OPEN, differing))
     assert said(Certainty.SIGNIFICANT, {"one": "++ +- --", "other": "+- ++ --"}) == []
 
 
@@ -163,9 +166,8 @@ def test_too_few_scenarios_are_said() -> None:
     ids=["one target", "no verdict", "one scenario"],
 )
 def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str]) -> None:
-    for exploratory in (False, True):
-        analysis = analysed(outcomes(pictures), exploratory=exploratory)
-        assert all(finding.kind is not Certainty.SIGNIFICANT for finding in findings(analysis))
+    analysis = analysed(outcomes(pictures))
+    assert all(finding.kind is not Certainty.SIGNIFICANT for finding in findings(analysis))
 
 
 @pytest.mark.exhaustive
@@ -180,25 +182,11 @@ def test_a_hundred_targets_are_told_in_few_words() -> None:
 
 def test_what_the_marks_mean_is_said_with_the_family() -> None:
     found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5)})
-    assert marks_mean(analysed(found).family) == (
-        "✓ significant: of results like these, at most 5% carry any false ✓, among 4 comparisons: "
-        "1 pair of targets, 3 demographic gaps."
-    )
-    assert marks_mean(analysed(found, exploratory=True).family).startswith(
-        "Exploratory: ✓ is no more than worth a look; on average at most 5% of such marks are"
-    )
-
-
-def test_what_is_marked_for_exploring_is_never_called_sure() -> None:
-    pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.9, 0.4, 0.2, 0.1))}
-    for found in (outcomes(pictures), outcomes({"one": "++ +- --", "other": "+- ++ --"})):
-        analysis = analysed(found, exploratory=True)
-        texts = [
-            finding.text for finding in findings(analysis) if finding.kind is not Certainty.CAUTION
-        ]
-        texts += [results_table(analysis, details=True).split("seldom make")[0]]
-        assert any("worth a look" in text for text in texts)
-        assert not any("significant" in text for text in texts)
+    among = "among 4 comparisons: 1 pair of targets, 3 demographic gaps"
+    promise = "✓ significant: of results like these, at most 5% carry any false ✓"
+    assert marks_mean(analysed(found)) == f"{promise}, {among}."
+    alike = outcomes({"one": mixed(0.5), "other": mixed(0.5)})
+    assert marks_mean(analysed(alike)) == f"Nothing is significant, {among}."
 
 
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:

@@ -50,7 +50,6 @@ def analysed(
     targets: Sequence[str] | None = None,
     metrics: Sequence[MetricInfo] = METRICS,
     scripted: Sequence[str] = (),
-    exploratory: bool = False,
 ) -> Analysis:
     found = list(found)
     names = targets or list(dict.fromkeys(one.key.target_id for one in found))
@@ -66,7 +65,6 @@ def analysed(
             scripted_note=ALL_SCRIPTED if scripted else None,
             headline_rule="What counts is the newest verdict of judge.",
         ),
-        exploratory=exploratory,
     )
 
 

@@ -18,9 +18,9 @@ from engine.statistics.distributions import (
     student_quantile,
     wilson,
 )
-from engine.statistics.paired import Difference, drawn_error, false_discovery
+from engine.statistics.paired import drawn_error
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
-from tests.late import inter_rater, linear_model, multitest, proportion, special, stats
+from tests.late import inter_rater, linear_model, proportion, special, stats
 
 SEEDS = range(8)
 
@@ -161,11 +161,3 @@ def test_rank_correlations_are_those_of_scipy(seed: int) -> None:
     assert midranks(left) == list(stats.rankdata(left))
     assert kendall_tau_b(left, right) == pytest.approx(stats.kendalltau(left, right).statistic)
     assert spearman_rho(left, right) == pytest.approx(stats.spearmanr(left, right).statistic)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_false_discovery_rate_is_that_of_statsmodels(seed: int) -> None:
-    chance = Random(seed)
-    family = [Difference(chance.gauss(0, 0.1), 0.04, 9, 80, 80) for _ in range(12)]
-    expected = multitest.multipletests([one.level for one in family], method="fdr_bh")[1]
-    assert [one.p for one in false_discovery(family)] == pytest.approx(list(expected))

@@ -14,7 +14,6 @@ from engine.statistics.paired import (
     Adjusted,
     Difference,
     FamilyPart,
-    false_discovery,
     levels,
     mean_difference,
     simultaneous,
@@ -56,11 +55,11 @@ def test_an_interval_leaves_nothing_out_where_its_p_value_says_so_and_nowhere_el
             FamilyPart.PAIRS: drawn(30, seed),
             FamilyPart.GAPS_OF_TARGETS: drawn(12, seed + 100),
         }
-        for found in (simultaneous(family), false_discovery([*family[FamilyPart.PAIRS]])):
-            assert 0 < sum(map(marked, found)) < len(found)
-            for one in found:
-                assert one.p is not None
-                assert marked(one) is (one.p < ERROR_RATE)
+        found = simultaneous(family)
+        assert 0 < sum(map(marked, found)) < len(found)
+        for one in found:
+            assert one.p is not None
+            assert marked(one) is (one.p < ERROR_RATE)
 
 
 def test_what_is_marked_among_many_is_marked_alone_too() -> None:
@@ -72,13 +71,6 @@ def test_what_is_marked_among_many_is_marked_alone_too() -> None:
         assert (one.p < ERROR_RATE) is not one.interval.holds(0)
 
 
-def test_more_is_marked_for_exploring() -> None:
-    family = drawn(60, 3)
-    strict, open_ = simultaneous({FamilyPart.PAIRS: family}), false_discovery(family)
-    assert sum(map(marked, strict)) < sum(map(marked, open_))
-    assert all(marked(loose) for tight, loose in zip(strict, open_, strict=True) if marked(tight))
-
-
 def test_a_difference_without_an_error_has_no_mark_and_takes_no_share() -> None:
     lone = mean_difference([[Cluster.of([1.0, 1.0])]])
     assert lone is not None
@@ -88,8 +80,7 @@ def test_a_difference_without_an_error_has_no_mark_and_takes_no_share() -> None:
         nothing,
         *simultaneous({FamilyPart.GAPS: known}),
     ]
-    assert false_discovery([lone, *known]) == [nothing, *false_discovery(known)]
-    assert simultaneous({FamilyPart.PAIRS: []}) == false_discovery([]) == []
+    assert simultaneous({FamilyPart.PAIRS: []}) == []
 
 
 def test_strata_that_happen_to_have_no_variance_are_not_certain() -> None:

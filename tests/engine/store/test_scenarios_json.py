@@ -90,7 +90,7 @@ def test_a_landmark_beyond_the_last_turn_is_a_warning(path: Path) -> None:
     made, [warning] = read_scenarios(path, turns=2, metrics=["m01"])
     assert len(made[0].landmarks) == 2
     assert "m01_s001_v01" in warning
-    assert "what is meant for turn 3 will not be delivered" in warning
+    assert "what is meant for turn 3 will not be reached" in warning
 
 
 def test_everything_that_is_wrong_is_said_at_once_and_with_its_place(path: Path) -> None:

@@ -331,10 +331,14 @@ def test_status_says_of_how_many_calls_the_price_is_not_known(shop: Shop) -> Non
     shop.place.stage(NAME, [scenario(1, turns=3)])
     assert not shop.run().failed
     with shop.place.reader() as reader:
-        calls = reader.unpriced_calls()
-    assert list(calls) == ["user"]
+        [(called, calls)] = reader.unpriced_calls().items()
+    assert called == (Role.USER, "user")
     told = crosswind(shop.place.root, "status", code=0)
-    assert f"{calls['user']} more calls at a price that is not known" in (told.out)
+    assert f"{calls} more calls at a price that is not known" in told.out
+    spent = crosswind(shop.place.root, "status", "--json", code=0).json()
+    assert (spent["spent_usd"] > 0, spent["unpriced_calls"]) == (True, calls)
+    assert spent["spent_usd_by_role"]["user"] is None
+    assert spent["spent_usd_by_role"]["target"] > 0
 
 
 def test_status_does_not_ask_for_the_price_of_calls_whose_tokens_are_not_known(shop: Shop) -> None:

@@ -190,7 +190,7 @@ const turnId = (column, turn) => `turn-${column}-${turn}`;
 
 function planned(talk) {
   const people = Object.entries(talk.demographic || {}).map(([axis, value]) => `${axis}: ${value}`).join(", ");
-  const never = new Set(talk.never_delivered);
+  const never = new Set(talk.never_reached);
   const rows = [
     ["Persona", talk.persona], ["People", people], ["Goal", talk.user_goal],
     ["Hidden goal", talk.latent_adversarial_goal], ["System prompt of the target", talk.target_system_prompt],
@@ -199,7 +199,7 @@ function planned(talk) {
   return make("details", { class: "fold" }, make("summary", {}, "Scenario"),
     make("dl", {}, rows.flatMap(([label, text]) => [make("dt", {}, label), make("dd", { class: "name", dir: "auto" }, text)])),
     (talk.landmarks || []).length ? make("ol", { class: "landmarks" }, talk.landmarks.map((mark) =>
-      make("li", { value: mark.turn }, name(mark.instruction), never.has(mark.turn) ? make("span", { class: "tag" }, "never delivered") : null))) : null);
+      make("li", { value: mark.turn }, name(mark.instruction), never.has(mark.turn) ? make("span", { class: "tag" }, "never reached") : null))) : null);
 }
 
 function definition(metric) {
