@@ -107,6 +107,7 @@ class _Decisions:
     waiter: _Waiter | None
 
 
+@dataclass(frozen=True, slots=True)
 class _Reservation:
     """Waits until what the calls under way may cost is on disk."""
 
