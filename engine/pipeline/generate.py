@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from engine.benchmark import (
     Metric,
@@ -334,22 +335,19 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
 
     async def metric(metric_id: str, numbers: Sequence[int]) -> int:
         written: list[Scenario] = []
-
-        async def write() -> None:
-            written.extend(await _write_bases(bench, bench.metrics[metric_id], numbers))
-
+        write = partial(_write_bases, bench, bench.metrics[metric_id], numbers, written)
+        failed = 0
         # held for the bases only: their variants need slots themselves, and would wait for it
         async with gate.hold():
             if not await bench.control.may_begin():
                 return 0
             try:
-                if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
-                    return 1
+                failed += not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write)
             except StopRequested:
                 return 0  # the other rows in work are finished, because they are paid for
         ids = [(base, sid) for base in written for sid in plan.variants_of(base.id, bench)]
         bench.queue(Stage.GEN_SCENARIOS, [(sid, None) for _, sid in ids])
-        return sum(await run_together(variant(base, sid) for base, sid in ids))
+        return failed + sum(await run_together(variant(base, sid) for base, sid in ids))
 
     async def variant(base: Scenario, sid: str) -> int:
         async with gate.hold():
@@ -371,15 +369,18 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
     )
 
 
-async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]) -> list[Scenario]:
-    """Write bases in batches, telling each call what exists. Batches before a failure are kept."""
+async def _write_bases(
+    bench: RunContext, metric: Metric, numbers: Sequence[int], written: list[Scenario]
+) -> None:
+    """Write bases in batches, telling each call what exists, and ask again for those of which an
+    answer held none that is usable. `written` receives them as they are stored: those before a
+    failure are kept."""
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
     depends = base_inputs(bench, metric)
     anew = {scenario_id(metric.id, number) for number in numbers}
     existing = [scenario for scenario in bases_of(bench, metric) if scenario.base_id not in anew]
-    written: list[Scenario] = []
-    for start in range(0, len(numbers), AT_ONCE):
-        if start:
+    while left := numbers[len(written) :]:
+        if written:
             await bench.control.checkpoint()
         scenarios = await gen_base_scenarios(
             model,
@@ -389,7 +390,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
             user_context=bench.definition.user_context,
             # shown to the model, or it would write the same few again and again
             existing=[*existing, *written],
-            numbers=numbers[start : start + AT_ONCE],
+            numbers=left[:AT_ONCE],
             turns=bench.config.generation.turns,
         )
         await bench.store.write(*(_row(bench, scenario, depends) for scenario in scenarios))
@@ -398,7 +399,6 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
         if other.id in anew:
             words = f"{one.id} and {other.id} are much alike: {alike:.0%} of their words"
             bench.note(NoteKind.WARNING, words, Stage.GEN_SCENARIOS)
-    return written
 
 
 def bases_of(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:

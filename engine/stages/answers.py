@@ -159,6 +159,62 @@ async def ask(
     raise AnswerError(f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}")
 
 
+class _AnyAnswer(Answer):
+    """One JSON object, whose form is looked at in parts."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+async def ask_for_items(
+    model: Model,
+    messages: Sequence[Message],
+    shape: type[Answer],
+    item: type[T],
+    *,
+    fault: Callable[[T, Sequence[T]], str | None],
+    enough: int = 1,
+    schema: JsonSchema | None = None,
+    seed: int = 0,
+) -> list[T]:
+    """Ask for an answer that is one list, and return its usable items, at least one. Those of
+    another form, or with a `fault` beside the ones before them, are left out. Where fewer than
+    `enough` are usable, say why and ask again; at last, the answer with the most of them is taken.
+
+    Raises as `ask`, where no answer had a usable item.
+    """
+    [field] = shape.model_fields
+    best: list[T] = []
+
+    def check(answer: _AnyAnswer) -> str | None:
+        kept: list[T] = []
+        faults: list[str] = []
+        values = (answer.model_extra or {}).get(field)
+        if not isinstance(values, list):
+            return f"{field}: expected a list"
+        for number, value in enumerate(values, start=1):
+            try:
+                one = item.model_validate_json(json.dumps(value), strict=True)
+                wrong = fault(one, kept)
+            except ValidationError as error:
+                wrong = _faults(error)
+            else:
+                kept += [] if wrong else [one]
+            faults += [f"{field}, number {number}: {wrong}"] if wrong else []
+        best[:] = kept if len(kept) > len(best) else best
+        if len(kept) >= enough:
+            return None
+        return "; ".join(faults[:5]) or f"{field}: {enough} expected, {len(kept)} found"
+
+    try:
+        await ask(
+            model, messages, _AnyAnswer, schema=schema or schema_of(shape), seed=seed, check=check
+        )
+    except AnswerError:
+        if not best:
+            raise
+    return best
+
+
 def refuse_unfinished(reply: Reply) -> None:
     """Raise `AnswerError` for a refused or cut answer: asking again would get the same."""
     match reply.finish:

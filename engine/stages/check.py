@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from pydantic import ConfigDict
 
 from engine.checks import CheckAnswer, CheckKind
+from engine.errors import AnswerError
 from engine.identity import digest
 from engine.prompts import prompt_digest, render, without_marks
 from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import contains
-from engine.stages.answers import Answer, ask, fence_of, messages_of
+from engine.stages.answers import Answer, ask_for_items, fence_of, messages_of
 
 Axes = Mapping[str, Sequence[str]]
 """The values of each demographic axis; an axis with one value leaves nothing to guess."""
@@ -97,17 +99,26 @@ def _json(value: object) -> str:
 async def guess_groups(
     model: Model, messages: Sequence[UserMessage], axes: Axes, truth: Mapping[str, str]
 ) -> tuple[CheckAnswer, ...]:
-    """Guess one value for each axis, in order. `truth` is what the user model played; the model is
-    not told.
+    """Guess one value for each axis; at last, of those that are answered in the form. `truth` is
+    what the user model played; the model is not told.
 
     Raises `ModelError`.
     """
-    answer = await ask(
-        model,
-        groups_request(messages, axes),
-        Guesses,
-        check=lambda given: _guesses_fault(given, axes),
-    )
+    guesses: dict[str, Guess] = {}
+    while left := {axis: values for axis, values in axes.items() if axis not in guesses}:
+        try:
+            given = await ask_for_items(
+                model,
+                groups_request(messages, left),
+                Guesses,
+                Guess,
+                fault=partial(_guess_fault, axes=left),
+            )
+        except AnswerError:
+            if not guesses:
+                raise
+            break
+        guesses |= {guess.axis: guess for guess in given}
     texts = [message.text for message in messages]
     return tuple(
         CheckAnswer(
@@ -117,20 +128,16 @@ async def guess_groups(
             holds=guess.value == truth.get(guess.axis),
             quote=guess.quote if any(contains(text, guess.quote) for text in texts) else "",
         )
-        for guess in answer.guesses
+        for guess in (guesses[axis] for axis in axes if axis in guesses)
     )
 
 
-def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
-    named = [guess.axis for guess in answer.guesses]
-    if named != list(axes):
-        return f"guesses: expected one for each of {list(axes)} in order, found {named}"
-    strange = [guess for guess in answer.guesses if guess.value not in axes[guess.axis]]
-    if strange:
-        guess = strange[0]
-        expected = list(axes[guess.axis])
-        return f"guesses: {guess.axis}: expected one of {expected}, found {guess.value!r}"
-    return None
+def _guess_fault(guess: Guess, before: Sequence[Guess], *, axes: Axes) -> str | None:
+    if guess.axis not in axes or guess.axis in {other.axis for other in before}:
+        return f"expected one for each of {list(axes)}, found {guess.axis!r}"
+    if guess.value in axes[guess.axis]:
+        return None
+    return f"{guess.axis}: expected one of {list(axes[guess.axis])}, found {guess.value!r}"
 
 
 async def check_landmarks(
@@ -147,36 +154,50 @@ async def check_landmarks(
         message.turn: message for message in user_messages if message.landmark is not None
     }
     messages = landmarks_request(user_messages)
-    answer = await _marks(model, messages, with_landmark)
+    marks = await _marks(model, messages, user_messages)
     unfound = [
-        str(landmark.message)
-        for landmark in answer.landmarks
-        if landmark.carried_out
-        and not contains(with_landmark[landmark.message].text, landmark.quote)
+        str(mark.message)
+        for mark in marks
+        if mark.carried_out and not contains(with_landmark[mark.message].text, mark.quote)
     ]
     if unfound:
         messages += [
-            Message(MessageRole.ASSISTANT, answer.model_dump_json()),
+            Message(MessageRole.ASSISTANT, LandmarkMarks(landmarks=marks).model_dump_json()),
             Message(MessageRole.USER, render("check_no_quote", numbers=", ".join(unfound))),
         ]
-        answer = await _marks(model, messages, with_landmark)
-    return tuple(
-        _landmark_answer(with_landmark[landmark.message], landmark) for landmark in answer.landmarks
-    )
+        marks = await _marks(model, messages, user_messages)
+    return tuple(_landmark_answer(with_landmark[mark.message], mark) for mark in marks)
 
 
 async def _marks(
-    model: Model, messages: Sequence[Message], with_landmark: Mapping[int, UserMessage]
-) -> LandmarkMarks:
-    expected = list(with_landmark)
+    model: Model, messages: Sequence[Message], user_messages: Sequence[UserMessage]
+) -> list[LandmarkMark]:
+    """A mark for each landmark. Those that an answer leaves out are asked for alone; each missing
+    one would pass for carried out, so the whole raises `AnswerError` where some never come."""
+    marks: dict[int, LandmarkMark] = {}
+    while left := [
+        message.turn
+        for message in user_messages
+        if message.landmark is not None and message.turn not in marks
+    ]:
+        if marks:
+            messages = landmarks_request(
+                message if message.turn in left else replace(message, landmark=None)
+                for message in user_messages
+            )
+        given = await ask_for_items(
+            model, messages, LandmarkMarks, LandmarkMark, fault=partial(_mark_fault, expected=left)
+        )
+        marks |= {mark.message: mark for mark in given}
+    return [marks[turn] for turn in sorted(marks)]
 
-    def fault(answer: LandmarkMarks) -> str | None:
-        named = [landmark.message for landmark in answer.landmarks]
-        if named == expected:
-            return None
-        return f"landmarks: expected one for each of the messages {expected}, found {named}"
 
-    return await ask(model, messages, LandmarkMarks, check=fault)
+def _mark_fault(
+    mark: LandmarkMark, before: Sequence[LandmarkMark], *, expected: Sequence[int]
+) -> str | None:
+    if mark.message in expected and mark.message not in {other.message for other in before}:
+        return None
+    return f"expected one for each of the messages {list(expected)}, found {mark.message}"
 
 
 def _landmark_answer(message: UserMessage, mark: LandmarkMark) -> CheckAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -11,11 +12,12 @@ from engine.benchmark import Metric, Track, When, metric_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest
 from engine.providers.model import Message, Model
-from engine.stages.answers import Answer, ask, asked_again, messages_of
+from engine.stages.answers import Answer, ask, ask_for_items, asked_again, messages_of
 
 NO_SETTING: Final = "None: the assistant is a general one."
 AT_LEAST, AT_MOST = 3, 6
 """The number of metrics that the prompt asks for. A model may write more or fewer."""
+MOST: Final = 20
 
 
 class GeneratedMetric(Answer):
@@ -28,7 +30,7 @@ class GeneratedMetric(Answer):
 
 class GeneratedMetrics(Answer):
     model_config = ConfigDict(title="metrics")
-    metrics: list[GeneratedMetric] = Field(min_length=1, max_length=20)
+    metrics: list[GeneratedMetric] = Field(min_length=1, max_length=MOST)
 
 
 def request(title: str, description: str, user_context: str | None) -> list[Message]:
@@ -51,15 +53,14 @@ def depends(model: str, title: str, description: str, user_context: str | None) 
     }
 
 
-def fault_of(answer: GeneratedMetrics) -> str | None:
-    """What is wrong with an answer, in words for the model; None for a good one."""
-    names = [metric.name.casefold() for metric in answer.metrics]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    return None if twice is None else f"two metrics have the name {twice!r}"
+def _has_name_of_another(metric: GeneratedMetric, before: Sequence[GeneratedMetric]) -> str | None:
+    """What is wrong with a metric, in words for the model; None for a good one."""
+    names = {other.name.casefold() for other in before}
+    return f"another has the name {metric.name!r}" if metric.name.casefold() in names else None
 
 
-def read(answer: GeneratedMetrics) -> list[Metric]:
-    """Convert the answer and number the metrics: ids are never taken from a model."""
+def read(metrics: Sequence[GeneratedMetric]) -> list[Metric]:
+    """Convert and number the metrics: ids are never taken from a model."""
     return [
         Metric(
             id=metric_id(number),
@@ -69,7 +70,7 @@ def read(answer: GeneratedMetrics) -> list[Metric]:
             examples=tuple(metric.examples),
             when=When(metric.when),
         )
-        for number, metric in enumerate(answer.metrics, start=1)
+        for number, metric in enumerate(metrics, start=1)
     ]
 
 
@@ -92,7 +93,7 @@ async def gen_metric_again(
         seed=seed_from("gen_metrics", benchmark, metric.id, messages[-1].text),
         check=lambda given: None if len(given.metrics) == 1 else "expected exactly one metric",
     )
-    [written] = read(answer)
+    [written] = read(answer.metrics)
     return replace(written, id=metric.id)
 
 
@@ -108,12 +109,15 @@ def metric_told(metric: Metric) -> str:
 async def gen_metrics(
     model: Model, *, benchmark: str, title: str, description: str, user_context: str | None
 ) -> list[Metric]:
-    """Ask for all metrics of a benchmark in one answer. Raises `ModelError`."""
-    answer = await ask(
+    """Ask for all metrics of a benchmark in one answer. With fewer than `AT_LEAST` usable ones, ask
+    again, and at last take what is usable. Raises `ModelError`."""
+    metrics = await ask_for_items(
         model,
         request(title, description, user_context),
         GeneratedMetrics,
+        GeneratedMetric,
+        fault=_has_name_of_another,
+        enough=AT_LEAST,
         seed=seed_from("gen_metrics", benchmark),
-        check=fault_of,
     )
-    return read(answer)
+    return read(metrics[:MOST])

@@ -21,7 +21,14 @@ from engine.benchmark import (
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, prompt_text, without_marks
 from engine.providers.model import JsonSchema, Message, Model
-from engine.stages.answers import Answer, ask, asked_again, messages_of, schema_of
+from engine.stages.answers import (
+    Answer,
+    ask,
+    ask_for_items,
+    asked_again,
+    messages_of,
+    schema_of,
+)
 from engine.stages.gen_metrics import NO_SETTING
 
 
@@ -65,7 +72,7 @@ def _landmarks(generated: Sequence[GeneratedLandmark]) -> tuple[Landmark, ...]:
 def _schema_with_count(shape: type[Answer], field: str, count: int, *, turns: int) -> JsonSchema:
     """The shape's schema with exactly `count` items in a list, and landmarks up to turn `turns`."""
     schema: dict[str, Any] = deepcopy(dict(schema_of(shape)))
-    # effective only on servers that enforce schemas; `scenarios_fault` counts in any case
+    # effective only on servers that enforce schemas
     schema["properties"][field] |= {"minItems": count, "maxItems": count}
     schema["$defs"][GeneratedLandmark.__name__]["properties"]["turn"]["maximum"] = turns
     return schema
@@ -148,17 +155,6 @@ def scenarios_depends(
     }
 
 
-def scenarios_fault(answer: GeneratedScenarios, *, count: int, turns: int) -> str | None:
-    """What is wrong with an answer, in words for the model; None for a good one."""
-    if len(answer.scenarios) != count:
-        return f"{count} scenarios were asked for, it held {len(answer.scenarios)}"
-    for number, scenario in enumerate(answer.scenarios, start=1):
-        fault = landmark_fault([mark.turn for mark in scenario.landmarks], turns)
-        if fault:
-            return f"scenario {number}: {fault}"
-    return None
-
-
 async def gen_base_scenarios(
     model: Model,
     metric: Metric,
@@ -171,10 +167,11 @@ async def gen_base_scenarios(
     turns: int,
     again: ScenarioNote | None = None,
 ) -> list[Scenario]:
-    """Write one base scenario for each of `numbers`, which become part of their ids. They should
-    differ from the metric's `existing` ones; with `again`, one is rewritten following a note.
+    """Write one base scenario for each of `numbers`, which become part of their ids; for the first
+    of them only, where the answer holds fewer that are usable. They should differ from the metric's
+    `existing` ones; with `again`, one is rewritten following a note.
 
-    Raises `ModelError`.
+    Raises `ModelError`, where none is usable.
     """
     messages = scenarios_request(
         metric,
@@ -184,14 +181,15 @@ async def gen_base_scenarios(
         count=len(numbers),
         turns=turns,
     )
-    answer = await ask(
+    scenarios = await ask_for_items(
         model,
         messages if again is None else again.added_to(messages),
         GeneratedScenarios,
+        GeneratedScenario,
         schema=_schema_with_count(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
         # the first number is part of the seed, so that asking for more does not repeat an answer
         seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0], *_note_parts(again)),
-        check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
+        fault=lambda given, _: landmark_fault([mark.turn for mark in given.landmarks], turns),
     )
     return [
         Scenario(
@@ -202,7 +200,7 @@ async def gen_base_scenarios(
             latent_adversarial_goal=generated.latent_adversarial_goal,
             landmarks=_landmarks(generated.landmarks),
         )
-        for number, generated in zip(numbers, answer.scenarios, strict=True)
+        for number, generated in zip(numbers, scenarios, strict=False)
     ]
 
 

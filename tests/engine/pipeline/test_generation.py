@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sqlite3
@@ -143,6 +144,26 @@ def test_many_scenarios_are_asked_for_a_few_at_a_time_with_sight_of_those_that_a
     existing = [text.partition("<existing>")[2].partition("</existing>")[0] for text in asked]
     assert sorted(text.count("\n- ") for text in existing) == [2, 2, 10, 10]
     assert all(sum(goal in text for goal in standing) >= 2 for text in existing)
+
+
+def test_scenarios_before_one_that_never_comes_are_kept_and_played(place: Place) -> None:
+    place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
+    mark = {"turn": 1, "instruction": "Push."}
+    told = {"persona": "A cook.", "user_goal": "x", "latent_adversarial_goal": "y"}
+    given = {"scenarios": [{**told, "landmarks": [mark]}]}
+    answers = itertools.chain([json.dumps(given)] * 2, itertools.repeat("none"))
+    short = ScriptedModel(lambda _: next(answers))
+    assert place.heard_by(opening({"generator": short})).run().failed == 2
+    with place.reader() as reader:
+        assert len(reader.counting_takes("giving-in")) == 2 * 2  # targets
+    assert [work.unit for work in place.plan().work] == ["m01", "m02"]
+    assert place.run().failed == 0
+    with place.reader() as reader:
+        assert {row.scenario.persona == "A cook." for row in reader.scenarios("giving-in")} == {
+            True,
+            False,
+        }
+        assert len(reader.counting_takes("giving-in")) == 4 * 2
 
 
 def test_scenarios_that_are_much_alike_are_said(place: Place) -> None:

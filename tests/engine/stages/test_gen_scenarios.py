@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 
-from engine.benchmark import Landmark, Scenario
+from engine.benchmark import Landmark, Metric, Scenario, Track
+from engine.errors import AnswerError
 from engine.stages.gen_scenarios import (
     GeneratedLandmark,
-    GeneratedScenario,
-    GeneratedScenarios,
     GeneratedVariant,
-    scenarios_fault,
+    gen_base_scenarios,
     variant_fault,
 )
+from tests.models import ScriptedModel
 
 
 def landmarks(*turns: int) -> list[GeneratedLandmark]:
     return [GeneratedLandmark(turn=turn, instruction="Push.") for turn in turns]
 
 
-def scenarios(*turns_of: tuple[int, ...]) -> GeneratedScenarios:
-    return GeneratedScenarios(
-        scenarios=[
-            GeneratedScenario(
-                persona="A cook.",
-                user_goal="To cook.",
-                latent_adversarial_goal="To be praised.",
-                landmarks=landmarks(*turns),
-            )
-            for turns in turns_of
-        ]
-    )
+METRIC = Metric("m01", "Honest", Track.POSITIVE, "It is honest.")
 
 
-@pytest.mark.parametrize(
-    ("answer", "fault"),
-    [
-        (scenarios((1, 3), (2, 4)), None),
-        (scenarios((1, 3)), "2 scenarios were asked for, it held 1"),
-        (
-            scenarios((1, 3), (3, 3)),
-            "scenario 2: the turns of the landmarks must rise, but they are [3, 3]",
-        ),
-        (
-            scenarios((1, 5), (1, 2)),
-            "scenario 1: a landmark lies at turn 5, but there are only 4 turns",
-        ),
-    ],
-)
-def test_the_generator_is_told_what_is_wrong_with_its_scenarios(
-    answer: GeneratedScenarios, fault: str | None
-) -> None:
-    assert scenarios_fault(answer, count=2, turns=4) == fault
+def scenario(number: int, *turns: int) -> dict[str, object]:
+    marks = [{"turn": turn, "instruction": "Push."} for turn in turns]
+    told = {"user_goal": "To cook.", "latent_adversarial_goal": "To be praised."}
+    return {"persona": f"Cook {number}.", **told, "landmarks": marks}
+
+
+def written(*answers: list[object]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The scenarios that are taken of these answers, and what the model was told is wrong."""
+    model = ScriptedModel([json.dumps({"scenarios": answer}) for answer in answers])
+    made = asyncio.run(
+        gen_base_scenarios(
+            model, METRIC, benchmark="b", description="Of cooks.", user_context=None,
+            numbers=[3, 4, 7], turns=4,
+        )
+    )  # fmt: skip
+    assert model.answers == []
+    told = [asked[-1].text for asked in model.asked[1:]]
+    return [(one.id, one.persona) for one in made], told
+
+
+def test_what_is_usable_of_an_answer_is_kept_and_the_rest_left_out() -> None:
+    good, late, flat = scenario(1, 1, 4), scenario(2, 1, 5), scenario(3, 3, 3)
+    ids = ["m01_s003", "m01_s004", "m01_s007"]
+    kept, told = written([late, good, {"persona": "x"}, flat, scenario(4, 2)])
+    assert (kept, told) == ([(ids[0], "Cook 1."), (ids[1], "Cook 4.")], [])
+    # more than were asked for
+    kept, told = written([scenario(number, 1) for number in range(9)])
+    assert [name for name, _ in kept] == ids
+    kept, told = written([late, flat], [good])
+    assert kept == [(ids[0], "Cook 1.")]
+    assert "scenarios, number 1: a landmark lies at turn 5, but there are only 4 turns" in told[0]
+    assert "number 2: the turns of the landmarks must rise, but they are [3, 3]" in told[0]
+    with pytest.raises(AnswerError, match=r"was asked 3 times.*1 expected, 0 found"):
+        written([], [], [])
 
 
 def test_a_variant_keeps_the_turns_of_the_landmarks() -> None:
