@@ -26,6 +26,7 @@ from engine.pipeline.models import (
     model_digest,
     price_of,
     refuse_or_name,
+    tier_of,
 )
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
@@ -193,9 +194,10 @@ def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
 
 
 def _price(spec: ModelSpec, base_url: str = "") -> str | None:
-    own, prices = price_of(spec), Prices()
-    input_usd = prices.cost_usd(own, spec.model, base_url, Tokens(input=_SAMPLE, output=0))
-    output_usd = prices.cost_usd(own, spec.model, base_url, Tokens(input=0, output=_SAMPLE))
+    own, prices, tier = price_of(spec), Prices(), tier_of(spec)
+    sent, received = Tokens(_SAMPLE, output=0, tier=tier), Tokens(0, output=_SAMPLE, tier=tier)
+    input_usd = prices.cost_usd(own, spec.model, base_url, sent)
+    output_usd = prices.cost_usd(own, spec.model, base_url, received)
     if input_usd is None or output_usd is None:
         return None
     scale = 1_000_000 / _SAMPLE

@@ -40,7 +40,7 @@ from engine.providers.model import (
     Reply,
     ReportingModel,
 )
-from engine.providers.pricing import Price
+from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.base import PromptCache, Tokens
 from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
@@ -198,6 +198,12 @@ def price_of(spec: ModelSpec) -> Price | None:
         Decimal(str(written.output)),
         None if cached is None else Decimal(str(cached)),
     )
+
+
+def tier_of(spec: ModelSpec) -> str | None:
+    """The service tier that a model is asked for in the configuration."""
+    tier = spec.extra_body.get(SERVICE_TIER)
+    return tier if isinstance(tier, str) else None
 
 
 class StoredMemory:

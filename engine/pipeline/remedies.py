@@ -32,7 +32,7 @@ class KnownFailure(Enum):
     )
     NO_CREDIT = (
         "the account has no credit",
-        "Add credit at the provider, or take another account; then try again.",
+        "Add credit or raise the limit at the provider, or take another account; then try again.",
         False,
     )
     BUDGET = (

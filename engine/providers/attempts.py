@@ -164,7 +164,9 @@ LONGEST_REFUSAL: Final = 64 * 1024
 _REFUSED: Final = frozenset({400, 422})
 """Statuses of gateways for a wrong key or model, where others answer 401 and 404."""
 _NO_CREDIT: Final = re.compile(
-    r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
+    r"credit balance is too low|insufficient (credit|balance)"
+    r"|reached your specified (workspace )?api usage limits",  # Anthropic's monthly limit
+    re.IGNORECASE,
 )
 
 _BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
@@ -211,7 +213,7 @@ def _by_words(failure: Failure) -> FailureKind | None:
     words, message, status = failure.words, failure.message, failure.status
     unsaid = status is None or status < 300
     # first: providers say this with the status of a rate limit, and waiting would be in vain
-    if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
+    if _is_out_of_money(failure):
         return FailureKind.FATAL_TARGET
     if _model_refusal(failure) is not None:
         return FailureKind.FATAL_TARGET
@@ -239,6 +241,10 @@ def _by_words(failure: Failure) -> FailureKind | None:
         if words & known:
             return kind
     return None
+
+
+def _is_out_of_money(failure: Failure) -> bool:
+    return bool(failure.words & _OUT_OF_MONEY or _NO_CREDIT.search(failure.message))
 
 
 def _model_refusal(failure: Failure) -> str | None:
@@ -502,7 +508,7 @@ _STATUS_WORDS: Final[Mapping[int, str]] = {
 def describe(failure: Failure) -> str:
     """Describe the failure in a few words, with the server's own if they add anything. The result
     is not redacted."""
-    if failure.words & _OUT_OF_MONEY:
+    if _is_out_of_money(failure):
         plain = "the account has no credit"
     else:
         plain = _model_refusal(failure) or _cause_words(failure.cause, failure.status)

@@ -11,6 +11,8 @@ from typing import Final
 from engine.providers.protocols.base import Tokens
 
 _MILLION: Final = Decimal(1_000_000)
+SERVICE_TIER: Final = "service_tier"
+"""The key of a request, and of the reply, by which published prices differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,11 @@ def _published(model: str, base_url: str, tokens: Tokens, at: datetime) -> Decim
     )
     try:
         calculation = genai_prices.calc_price(
-            usage, model, provider_api_url=base_url, genai_request_timestamp=at
+            usage,
+            model,
+            provider_api_url=base_url,
+            genai_request_timestamp=at,
+            price_context=None if tokens.tier is None else {SERVICE_TIER: tokens.tier},
         )
     except LookupError:
         return None

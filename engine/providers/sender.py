@@ -37,7 +37,7 @@ from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
-from engine.providers.pricing import Price
+from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.base import ChatRequest, Dialect, written_body
 from engine.providers.redaction import Redactor
 from engine.providers.retry import (
@@ -355,6 +355,10 @@ class _Call:
         if cost is None:
             sender = self.sender
             prices = sender.accounts.prices
+            asked = self.ask.extra_body.get(SERVICE_TIER)
+            # what the server says comes first: it may serve another tier than it was asked for
+            if tokens.tier is None and isinstance(asked, str):
+                tokens = replace(tokens, tier=asked)
             cost = prices.cost_usd(sender.price, self.ask.model, sender.base_url, tokens)
         return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
 

@@ -18,7 +18,7 @@ from engine.config.secrets import VARIABLE
 from engine.config.yaml_text import KeyPath, dotted_path, read_yaml
 from engine.errors import Problem
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
-from engine.pipeline.models import price_of
+from engine.pipeline.models import price_of, tier_of
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.stages.answers import ASK_AGAIN
@@ -441,6 +441,7 @@ class Estimator:
 
     def _price_usd(self, spec: ModelSpec, tokens: Tokens) -> float | None:
         address = self.addresses.get(spec.identity, "")
+        tokens = replace(tokens, tier=tier_of(spec))
         return self.prices.cost_usd(price_of(spec), spec.model, address, tokens)
 
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:

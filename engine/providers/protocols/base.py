@@ -74,6 +74,8 @@ class Tokens:
     """Including reasoning."""
     cost_usd: float | None = None
     """The cost of this request in US dollars, if the provider reports it."""
+    tier: str | None = None
+    """The service tier that the prices depend on, such as `flex`; None is not known."""
 
 
 class InStreamError(Exception):

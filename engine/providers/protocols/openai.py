@@ -184,6 +184,9 @@ class OpenAIReplyParser:
         provider = event.get("provider")
         if self.provider is None and isinstance(provider, str) and provider:
             self.provider = one_line(provider, LONGEST_NAME)
+        tier = event.get("service_tier")
+        if isinstance(tier, str):
+            self.tokens.tier = tier
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._count(usage)

@@ -104,6 +104,11 @@ def test_what_breaks_without_a_status_has_its_class(
             FailureKind.RATE_LIMITED,
         ),
         (400, {"error": {"message": "Your credit balance is too low"}}, FailureKind.FATAL_TARGET),
+        (
+            400,
+            {"error": {"message": "You have reached your specified API usage limits."}},
+            FailureKind.FATAL_TARGET,
+        ),
         (400, {"error": {"code": "context_length_exceeded"}}, FailureKind.CONTEXT_FULL),
         (400, {"error": {"message": "prompt is too long: 9 > 8"}}, FailureKind.CONTEXT_FULL),
         (400, {"error": {"message": "maximum context length is 8"}}, FailureKind.CONTEXT_FULL),
@@ -215,6 +220,10 @@ def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: fl
         (
             Failure(Cause.STATUS, "", 429, code="insufficient_quota"),
             "429: the account has no credit (insufficient_quota)",
+        ),
+        (
+            Failure(Cause.STATUS, "You have reached your specified API usage limits.", 400),
+            "400: the account has no credit (You have reached your specified API usage limits.)",
         ),
         (Failure(Cause.UNFINISHED), "the reply broke off before its end"),
         (Failure(Cause.IN_STREAM, "Overloaded"), "the server reported an error (Overloaded)"),

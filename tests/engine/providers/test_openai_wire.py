@@ -195,6 +195,12 @@ def test_words_are_heard_and_the_end() -> None:
     assert (parser.whole, parser.ended, parser.finish) == (True, True, Finish.STOP)
 
 
+@pytest.mark.parametrize(("said", "tier"), [('"flex"', "flex"), ("7", None), ("null", None)])
+def test_the_tier_of_service_is_what_the_server_says(said: str, tier: str | None) -> None:
+    parser, _ = hear(f'{{"service_tier": {said}, "choices": []}}', chunk({"content": "Hi."}))
+    assert parser.tokens.tier == tier
+
+
 @pytest.mark.parametrize("end", [[], ["[DONE]"]])
 def test_without_a_finish_reason_a_reply_is_not_whole(end: list[str]) -> None:
     parser, _ = hear(chunk({"content": "Hello."}), *end)

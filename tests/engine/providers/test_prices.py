@@ -30,6 +30,17 @@ def test_published_prices_take_all_of_the_input_with_the_cached_part_of_it() -> 
     assert cached == pytest.approx(0.002875)
 
 
+@pytest.mark.parametrize(
+    ("tier", "times"), [(None, 1), ("default", 1), ("auto", 1), ("flex", 0.5), ("priority", 2)]
+)
+def test_the_service_tier_decides_which_published_price_counts(
+    tier: str | None, times: float
+) -> None:
+    tokens = Tokens(input=1_000_000, output=100_000, tier=tier)
+    assert PRICES.cost_usd(None, "gpt-5", OPENAI, tokens) == pytest.approx(times * 2.25)
+    assert PRICES.cost_usd(OWN, "gpt-5", OPENAI, tokens) == 3, "one's own price is what it is"
+
+
 def test_what_a_cache_was_written_with_costs_more() -> None:
     url = "https://api.anthropic.com"
     plain = PRICES.cost_usd(None, "claude-sonnet-4-5", url, Tokens(input=5000, output=10))
