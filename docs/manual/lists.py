@@ -11,7 +11,7 @@ from docs.manual.markdown import code, table
 from engine.config.values import KNOWN_SOURCES, OFFLINE
 from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
-from engine.providers.endpoint import KEYLESS, PUBLIC_ADDRESSES
+from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 
 _PASSES: Final = {True: "may pass by itself", False: "needs you"}
 

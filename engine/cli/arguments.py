@@ -62,6 +62,11 @@ def _json(command: argparse._ActionsContainer) -> None:
 
 def _add_yes(command: argparse._ActionsContainer) -> None:
     _flag(command, "--yes", "do not ask before money is spent")
+    _add_trust(command)
+
+
+def _add_trust(command: argparse._ActionsContainer) -> None:
+    _flag(command, "--trust", "allow the workspace to send, import and connect to what it names")
 
 
 def _whose_id(command: argparse._ActionsContainer) -> None:
@@ -513,6 +518,7 @@ def _doctor(command: AddCommand) -> None:
     _flag(
         doctor, "--call", "also ask each model once in its role, as a run would; costs a few tokens"
     )
+    _add_trust(doctor)
     _json(doctor)
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
@@ -13,9 +14,13 @@ from textwrap import wrap
 from typing import Final
 
 from engine.cli.console import out, out_json
+from engine.cli.trusting import allowed
+from engine.config.schema import load_config
+from engine.config.workspace import find_workspace
 from engine.display import one_line, plural
 from engine.doctor.examination import DoctorOptions, examine
 from engine.doctor.findings import Diagnostic, Severity, exit_code
+from engine.errors import InputError
 
 _MARKS: Final = {Severity.OK: "✓", Severity.NOTE: "·", Severity.PROBLEM: "✗"}
 _PLAIN_MARKS: Final = {Severity.OK: "+", Severity.NOTE: ".", Severity.PROBLEM: "!"}
@@ -24,7 +29,9 @@ _PLAIN_MARKS: Final = {Severity.OK: "+", Severity.NOTE: ".", Severity.PROBLEM: "
 
 def doctor(arguments: argparse.Namespace) -> int:
     start: Path | None = getattr(arguments, "workspace", None)
-    asked = DoctorOptions(start or Path.cwd(), named=start is not None, call=arguments.call)
+    where = start or Path.cwd()
+    _ask_for_trust(where, trusts=arguments.trust)
+    asked = DoctorOptions(where, named=start is not None, call=arguments.call)
     findings = examine(asked)
     code = exit_code(findings)
     if arguments.json:
@@ -35,6 +42,14 @@ def doctor(arguments: argparse.Namespace) -> int:
     for line in report(findings, encoding, width):
         out(line.encode(encoding, "replace").decode(encoding))
     return code
+
+
+def _ask_for_trust(start: Path, *, trusts: bool) -> None:
+    """Have it decided what the workspace may send; without that, nothing is sent."""
+    # what is wrong with the workspace is among the findings
+    with suppress(InputError):
+        workspace = find_workspace(start)
+        allowed(workspace.root, load_config(workspace.config_path).exposures, trusts=trusts)
 
 
 def report(

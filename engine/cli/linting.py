@@ -15,6 +15,7 @@ from engine.cli.console import out, out_json, tell
 from engine.cli.pipelines import planning, writing
 from engine.cli.pricing import answered
 from engine.cli.session import Session, open_session
+from engine.cli.trusting import pass_gate
 from engine.config.benchmark_file import Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
@@ -110,6 +111,8 @@ def _read_by_model(
     order = Order(tuple(names))
     session.require_free()
     session.require_store()
+    if not spec.is_offline:
+        pass_gate(session, arguments)
     with planning(session) as planner:
         benches = planner.check(order)
         calls = lint_calls(benches, spec)

@@ -26,6 +26,7 @@ from engine.report.html.page import calibration_page, html_report
 from engine.report.html.view import GENERATOR, Evidence
 from engine.report.site.transcripts import as_json
 from engine.store.reader import Reader
+from engine.trust import NOWHERE
 
 _ENDS: Final = (".html", ".htm")
 _LOOKED_AT: Final = 2_000
@@ -148,4 +149,4 @@ def _keys_of(model: ModelInUse, environment: Environment) -> Iterator[str]:
     written = [*texts_with_variables(model.spec.extra_body), model.spec.base_url or ""]
     for name in {name for text in written for name in VARIABLE.findall(text)}:
         if environment.holds(name):
-            yield environment.resolve(f"${{{name}}}", where="site")
+            yield environment.resolve(f"${{{name}}}", where="site", to=NOWHERE)

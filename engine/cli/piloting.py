@@ -26,6 +26,7 @@ from engine.cli.pricing import (
 from engine.cli.results_table import page_of_output
 from engine.cli.running import exit_code, held_by_people
 from engine.cli.session import Session
+from engine.cli.trusting import pass_gate
 from engine.cli.workers import open_with_workers
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
@@ -51,6 +52,7 @@ def run_pilot(arguments: argparse.Namespace) -> int:
         raise InputError(Problem("--scenarios must be at least 1"))
     order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)
     session.require_free()
+    pass_gate(session, arguments)
     priced = priced_pilot(session, order, arguments.budget)
     agreed = answered(priced, arguments)
     if agreed is None:

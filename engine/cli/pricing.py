@@ -14,6 +14,7 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.pipelines import planning, writing
 from engine.cli.session import Session
+from engine.cli.trusting import pass_gate, require_trust
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.errors import InputError, Problem
@@ -320,6 +321,8 @@ def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]
     from engine.doctor.preflight import look_first
 
     called = _called_from_here(session, plans)
+    if not all(spec.is_offline for spec in called):
+        require_trust(session)
     return look_first(called, session.config, session.workspace.root, os.environ)
 
 
@@ -347,8 +350,10 @@ def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence
 def confirm_order(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
     """The order as it is agreed to; None where it is declined. Asks on a terminal before money is
     spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
-    if not session.is_scripted(order) and not settled(session, arguments):
-        return None
+    if not session.is_scripted(order):
+        pass_gate(session, arguments)
+        if not settled(session, arguments):
+            return None
     return answered(checked(session, order, unasked=arguments.yes), arguments)
 
 

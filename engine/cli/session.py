@@ -17,6 +17,7 @@ from engine.benchmark import Stage
 from engine.cli.command_line import nearest_word
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
+from engine.cluster.folder import scheduler_exposures
 from engine.cluster.local_processes import LocalProcesses
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
@@ -34,6 +35,7 @@ from engine.store.lock import Holder
 from engine.store.open_reader import is_older, open_reader, reader_or_empty
 from engine.store.reader import Reader
 from engine.store.records import StoredConfig
+from engine.trust import Exposure
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 
 if TYPE_CHECKING:
@@ -66,6 +68,13 @@ class Session:
     @property
     def handle(self) -> EngineHandle:
         return EngineHandle(self.workspace, self.store_path)
+
+    @property
+    def exposures(self) -> tuple[Exposure, ...]:
+        """What must be allowed before its models are called. Raises `InputError`."""
+        cluster = None if self.agents is None else self.agents.cluster
+        scheduler = () if cluster is None else scheduler_exposures(self.workspace.root, cluster)
+        return (*self.config.exposures, *scheduler)
 
     def holder(self) -> Holder | None:
         """Who runs the engine at work on it, if any."""

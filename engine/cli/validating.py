@@ -28,6 +28,7 @@ from engine.cli.pricing import (
     total_lines,
 )
 from engine.cli.session import Session
+from engine.cli.trusting import pass_gate
 from engine.cli.workers import open_with_workers
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
@@ -65,6 +66,7 @@ def validate(arguments: argparse.Namespace) -> int:
     # before anything is written into a folder that another engine may be working in
     session.require_free()
     session.require_store()
+    pass_gate(session, arguments)
     notes = looked_first(session, [priced])
     order = asked.order(stale=arguments.stale)
     offer = PricedOrder(order, notes=notes)

@@ -40,6 +40,7 @@ from engine.providers.http.transport import Fault, HostPort
 from engine.providers.protocols.base import ChatRequest, written_body
 from engine.providers.real import dialect_of
 from engine.providers.redaction import Redactor
+from engine.trust import NOWHERE
 
 MOST_AT_ONCE: Final = 500
 """The most concurrent calls of one agent: one core can receive about a thousand streams."""
@@ -304,16 +305,18 @@ class Agent:
     def _with_variables(self, request: RemoteRequest) -> _ResolvedRequest:
         """Look up the request's variables. Raises `InputError`, which shows no value."""
         where, environment = request.destination, self._environment
-        url = environment.resolve(where.url, where="base_url").strip()
+        url = environment.resolve(where.url, where="base_url", to=NOWHERE).strip()
         if where.application is None:
             url = checked_address(url, where.wire)
-        key = environment.key(Secret(where.key), where="apikey")
+        key = environment.key(Secret(where.key), where="apikey", to=NOWHERE)
         headers = {
-            name: environment.header(Secret(value), where=f"header {name}")
+            name: environment.header(Secret(value), where=f"header {name}", to=NOWHERE)
             for name, value in where.headers.items()
         }
         # before any message is inserted: a model may well write `${NAME}`
-        body, secrets = filled_in(request.ask.extra_body, environment, where="extra_body")
+        body, secrets = filled_in(
+            request.ask.extra_body, environment, where="extra_body", to=NOWHERE
+        )
         redact = Redactor([key, *headers.values(), *secrets])
         return _ResolvedRequest(url, key, headers, replace(request.ask, extra_body=body), redact)
 

@@ -16,12 +16,13 @@ from distributed import Client, Scheduler, Security
 
 from engine.cluster.agent import AgentActor
 from engine.cluster.certificates import certificate_of_this_run, security_from, security_of
-from engine.cluster.folder import ClusterFolder, scheduler_address
+from engine.cluster.folder import ClusterFolder, scheduler_address, scheduler_exposures
 from engine.cluster.local_processes import Joining, LocalProcesses
 from engine.cluster.pool import AgentHandle, AgentLostError
 from engine.cluster.scheduler import QUIET, scheduler_here
 from engine.cluster.scheduler_identity import scheduler_identity
 from engine.errors import CrosswindError
+from engine.trust import Trust
 
 LOOK_S: Final = 0.5
 """The interval between looks for new workers."""
@@ -193,13 +194,14 @@ def agents_here(processes: LocalProcesses, root: Path, log: Path) -> DaskSource:
     return source
 
 
-def agents_of_cluster(folder: ClusterFolder, log: Path) -> DaskSource:
-    """Agents on workers that others started. Raises `ClusterError` for an unusable key; a missing
-    scheduler is waited for."""
+def agents_of_cluster(folder: ClusterFolder, root: Path, log: Path) -> DaskSource:
+    """Agents on workers that others started, for the workspace at `root`. Raises `ClusterError` for
+    an unusable key; a missing scheduler is waited for."""
     security = security_from(folder.pem)
 
     async def connect() -> Client:
         # read each time: a restarted scheduler has another address
+        Trust(root).require(scheduler_exposures(root, folder.path))
         address = scheduler_address(folder)
         scheduler = await scheduler_identity(folder, address, security)
         # behind a tunnel, where its own address differs, only the scheduler can be reached

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
+from engine.trust import Exposure
 
 _MOST_BYTES: Final = 16 << 20
 """Scheduler files of Dask list every worker."""
@@ -51,6 +52,17 @@ def folder_of(named: Path) -> ClusterFolder:
             hint="`crosswind cluster init` makes one; copy it to machines that share no disk",
         )
     )
+
+
+def scheduler_exposures(root: Path, cluster: Path) -> tuple[Exposure, ...]:
+    """The scheduler that a folder inside of the workspace names; empty for a folder of a person's
+    own. Raises `ClusterError`."""
+    if not cluster.resolve().is_relative_to(root.resolve()):
+        return ()
+    try:
+        return (Exposure(scheduler_address(folder_of(cluster)), ""),)
+    except SchedulerGoneError:  # its address is checked when it is there
+        return ()
 
 
 def scheduler_address(folder: ClusterFolder) -> str:

@@ -24,6 +24,7 @@ from engine.config.values import KNOWN_SOURCES, OFFLINE, extra_body_problems
 from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument, dotted_path
 from engine.errors import InputError, Problem
+from engine.trust import NOWHERE
 
 MAX_VARIANTS: Final = 1_000
 """The most demographic combinations; each is a rewriting call for every base scenario, and a
@@ -63,14 +64,16 @@ def current_words(document: YamlDocument) -> YamlDocument:
 
 
 def with_names_resolved(document: YamlDocument, environment: Environment) -> YamlDocument:
-    """The document with variables in models' names filled in, as a model has one name wherever it
-    is compared or stored. Names whose variables are not set stay, for whoever opens the model."""
+    """The document with variables in the names of scripts filled in, which must be known. Any other
+    name stays as it is written, as it may hold what is secret. So do those whose variables are not
+    set, for whoever opens the model."""
     document = replace(document, data=deepcopy(document.data))
     for spec in _specs(document):
         name = spec.text("model")
-        if name is not None and VARIABLE.search(name):
+        is_script = (spec.text("source") or "").strip().lower() == OFFLINE
+        if name is not None and is_script and VARIABLE.search(name):
             with suppress(InputError):
-                spec.keys["model"] = environment.resolve(name, where="model")
+                spec.keys["model"] = environment.resolve(name, where="model", to=NOWHERE)
     return document
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
+from engine.addresses import PUBLIC_ADDRESSES
 from engine.benchmark import Role, Stance
 from engine.branches import Branch
 from engine.checks import CheckKind, UserAuditMode
@@ -23,7 +24,7 @@ from engine.config.checks import (
     with_names_resolved,
 )
 from engine.config.faults import in_file_order, problems_of
-from engine.config.secrets import Environment, Secret
+from engine.config.secrets import Environment, Secret, variables_in
 from engine.config.values import (
     EACH_MESSAGE,
     EFFORTS,
@@ -60,6 +61,7 @@ from engine.errors import InputError, Problem
 from engine.jury import Jury, People
 from engine.review import ReviewMode
 from engine.scripted import Pace
+from engine.trust import NOWHERE, Exposure, beginning_of
 
 ONE: Final = "evaluator_model"
 SEVERAL: Final = "evaluators"
@@ -195,7 +197,8 @@ class ModelSpec(Shape):
     """One language model: its name, who serves it, and how it is called."""
 
     model: Words = Field(description="a model's name, as its provider spells it")
-    """The model; for `source: offline`, the script. `${NAME}` is looked up in it as in keys."""
+    """The model; for `source: offline`, the script. `${NAME}` is looked up in it when it is called,
+    kept as secret as a key, and stored as it is written."""
     source: SourceName = Field(description="who serves the model, such as `openai` or `offline`")
     """The provider, by a known name; any other word needs a `base_url`. `anthropic` uses
     Anthropic's protocol, `offline` is a script, all others use OpenAI's protocol."""
@@ -264,6 +267,19 @@ class ModelSpec(Shape):
     def address(self) -> str:
         """Where it is called, as it is written; empty for the public address of its source."""
         return self.base_url or ""
+
+    @property
+    def destination(self) -> str:
+        """Where its requests go: scheme, host and port of its address, as they are written."""
+        return beginning_of(self.address or PUBLIC_ADDRESSES.get(self.source, ""))
+
+    @property
+    def sent_variables(self) -> tuple[str, ...]:
+        """Every variable that is sent with its requests."""
+        texts = [self.model, self.address, *self.served_as, self.sent_body]
+        secrets = [secret.template for secret in self.sent_headers.values()]
+        key = "" if self.apikey is None else self.apikey.template
+        return variables_in([key, *secrets, *texts])
 
     @property
     def identity(self) -> ModelId:
@@ -610,6 +626,17 @@ class Config(Shape):
     def every_model(self) -> tuple[ModelSpec, ...]:
         """All entries of models, with repetitions."""
         return (*self.models_beside_targets, *self.targets, *self.models.values())
+
+    @property
+    def exposures(self) -> tuple[Exposure, ...]:
+        """What must be allowed before its models are called, without what is usual."""
+        found = []
+        for spec in self.every_model:
+            if spec.is_remote:
+                found += [Exposure(spec.destination, name) for name in spec.sent_variables]
+            elif isinstance(spec, Target) and spec.call is not None:
+                found.append(Exposure(NOWHERE, spec.call))
+        return tuple(dict.fromkeys(one for one in found if not one.is_usual))
 
     def at_pace(self, pace: Pace) -> Config:
         """This configuration with its scripted models speaking at this pace."""

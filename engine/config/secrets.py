@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self, SupportsIndex
@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from engine.errors import InputError, Problem
 from engine.files import open_regular
+from engine.trust import NOWHERE, Exposure, Trust
 
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable."""
@@ -109,6 +110,7 @@ class Environment:
 
     def __init__(self, workspace_root: Path, environ: Mapping[str, str] = os.environ) -> None:
         self._dotenv_path = workspace_root / ".env"
+        self.trust = Trust(workspace_root, environ)
         self._environ = environ
         self._dotenv: Dotenv | None = None
 
@@ -123,8 +125,10 @@ class Environment:
         """The workspace, whose `.env` is read."""
         return self._dotenv_path.parent
 
-    def variables(self) -> dict[str, str]:
-        """The variables of both places, for a process of the workspace."""
+    def variables(self, call: str) -> dict[str, str]:
+        """The variables of both places, for the process of a function of the workspace. Raises
+        `UntrustedError`."""
+        self.trust.require([Exposure(NOWHERE, call)])
         return {**self.own_values(), **self._environ}
 
     def own_values(self) -> Mapping[str, str]:
@@ -135,37 +139,37 @@ class Environment:
         """Whether the variable has a non-empty value in either place."""
         return bool(self._value(variable))
 
-    def resolve(self, text: str, *, where: str) -> str:
-        """`text` with every `${VAR}` filled in. Raises `InputError` for missing ones, whose message
-        names `where`."""
+    def require(self, names: Iterable[str], to: str) -> None:
+        """Raise `UntrustedError` unless these variables may be sent there."""
+        if to:
+            self.trust.require([Exposure(to, name) for name in names])
+
+    def resolve(self, text: str, *, where: str, to: str) -> str:
+        """`text` with every `${VAR}` filled in, to be sent to an address that begins with `to`, or
+        `NOWHERE`. Raises `UntrustedError`, and `InputError` for missing ones, whose message names
+        `where`."""
+        self.require(VARIABLE.findall(text), to)
         missing = [name for name in VARIABLE.findall(text) if not self.holds(name)]
         if missing:
             del text
             raise InputError([self._missing(name, where) for name in dict.fromkeys(missing)])
         return VARIABLE.sub(lambda match: self._value(match.group(1)), text)
 
-    def key(self, secret: Secret, *, where: str) -> str:
-        """A key, ready to be sent. Raises `InputError`, which never contains it."""
-        return self._sendable(secret, where, allowed=_KEY, expected="letters, digits and signs")
+    def hidden_values(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """The values of all variables in these texts, to be hidden wherever they appear."""
+        names = variables_in(list(texts))
+        return tuple(value for name in names if (value := self._value(name)))
 
-    def header(self, secret: Secret, *, where: str) -> str:
-        """The value of a header, ready to be sent. Raises `InputError`, which never contains it."""
-        return self._sendable(secret, where, allowed=_HEADER, expected="plain ASCII text")
+    def key(self, secret: Secret, *, where: str, to: str) -> str:
+        """A key, ready to be sent there. Raises `InputError`, which never contains it."""
+        text = self.resolve(secret.template, where=where, to=to)
+        return _sendable(text, secret, where, allowed=_KEY, expected="letters, digits and signs")
 
-    def _sendable(
-        self, secret: Secret, where: str, *, allowed: re.Pattern[str], expected: str
-    ) -> str:
-        # the HTTP library's error for a value with a line end or an invalid character would show
-        # the value
-        text = self.resolve(secret.template, where=where).strip()
-        if allowed.fullmatch(text):
-            return text
-        fault = "has a character that cannot be sent" if text else "is empty"
-        del text
-        source = ", ".join(f"${{{name}}}" for name in secret.variables)
-        place = f" (it comes from {source})" if source else ""
-        what = f"this key or header {fault}{place}, expected {expected}"
-        raise InputError(Problem(what, key=where, hint="copy it anew from where you got it"))
+    def header(self, secret: Secret, *, where: str, to: str) -> str:
+        """The value of a header, ready to be sent there. Raises `InputError`, which never contains
+        it."""
+        text = self.resolve(secret.template, where=where, to=to)
+        return _sendable(text, secret, where, allowed=_HEADER, expected="plain ASCII text")
 
     def _value(self, variable: str) -> str:
         """The value; empty where it is set in neither place. An empty variable counts as unset."""
@@ -189,6 +193,22 @@ class Environment:
             key=where,
             hint=f"run `export {variable}=…`, or add a line `{variable}=…` to .env",
         )
+
+
+def _sendable(
+    text: str, secret: Secret, where: str, *, allowed: re.Pattern[str], expected: str
+) -> str:
+    # the HTTP library's error for a value with a line end or an invalid character would show the
+    # value
+    text = text.strip()
+    if allowed.fullmatch(text):
+        return text
+    fault = "has a character that cannot be sent" if text else "is empty"
+    del text
+    source = ", ".join(f"${{{name}}}" for name in secret.variables)
+    place = f" (it comes from {source})" if source else ""
+    what = f"this key or header {fault}{place}, expected {expected}"
+    raise InputError(Problem(what, key=where, hint="copy it anew from where you got it"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

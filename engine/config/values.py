@@ -337,9 +337,10 @@ def texts_with_variables(value: object) -> Iterator[str]:
 
 
 def filled_in(
-    body: Mapping[str, Any], environment: Environment, *, where: str
+    body: Mapping[str, Any], environment: Environment, *, where: str, to: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The body with every `${NAME}` looked up, and the secret texts that it now contains.
+    """The body with every `${NAME}` looked up, to be sent there, and the secret texts that it now
+    contains.
 
     Raises `InputError` for a variable that is not set.
     """
@@ -348,10 +349,10 @@ def filled_in(
     def of(value: object) -> Any:
         match value:
             case str() if VARIABLE.search(value):
-                text = environment.resolve(value, where=where)
+                text = environment.resolve(value, where=where, to=to)
                 secrets.append(text)
                 secrets.extend(
-                    environment.resolve(f"${{{name}}}", where=where)
+                    environment.resolve(f"${{{name}}}", where=where, to=to)
                     for name in VARIABLE.findall(value)
                 )
                 return text

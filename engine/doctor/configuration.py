@@ -20,6 +20,7 @@ from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.pipeline.models import named_spec
 from engine.store.scenarios_json import read_scenarios
+from engine.trust import NOWHERE
 
 SCENARIOS_FILE = "scenarios.json"
 
@@ -173,11 +174,11 @@ def _secrets(spec: ModelSpec) -> Iterator[tuple[str, Secret]]:
 def _problems(kind: str, secret: Secret, where: str, environment: Environment) -> list[Diagnostic]:
     try:
         if kind == APIKEY:
-            environment.key(secret, where=where)
+            environment.key(secret, where=where, to=NOWHERE)
         elif kind == EXTRA_BODY:
-            environment.resolve(secret.template, where=where)
+            environment.resolve(secret.template, where=where, to=NOWHERE)
         else:
-            environment.header(secret, where=where)
+            environment.header(secret, where=where, to=NOWHERE)
     except InputError as error:
         return of_error(Area.KEYS, _subject(kind, secret), error)
     return []

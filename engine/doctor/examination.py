@@ -33,6 +33,7 @@ from engine.pipeline.planner import Planner
 from engine.store.connection import Connection, raw_connection
 from engine.store.open_reader import empty_reader
 from engine.store.reader import Reader
+from engine.trust import Exposure, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,22 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
     findings = [
         *key_findings(models, asked.environ, root),
         *model_findings(models),
-        *_reach_diagnostics(asked, models, environment),
+        *(
+            _reach_diagnostics(asked, models, environment)
+            if environment.trust.covers(config.exposures)
+            else not_sent(config.exposures)
+        ),
     ]
     return redacted_findings(findings, secrets_of(models, environment))
+
+
+def not_sent(exposures: Sequence[Exposure]) -> list[Diagnostic]:
+    """A finding for each thing that is left out because nobody has allowed it."""
+    remedy = "`crosswind doctor` asks in a terminal; `--trust` allows it"
+    return [
+        Diagnostic(Area.REACH, "not sent", Severity.NOTE, f"{words}: nobody has allowed it", remedy)
+        for words in in_words(exposures)
+    ]
 
 
 def _reach_diagnostics(

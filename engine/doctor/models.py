@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from engine.config.schema import Config, ModelSpec, Target
-from engine.config.secrets import VARIABLE, Environment
+from engine.config.secrets import VARIABLE, Environment, variables_in
 from engine.config.values import texts_with_variables
 from engine.config.wording import quotable
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
@@ -43,6 +43,7 @@ from engine.stages.answers import Answer, ask
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.simulate import UserTurn
+from engine.trust import NOWHERE, UntrustedError
 
 _SAMPLE: Final = 1_000
 """Tokens to compute a price from: too few to reach a separate price for long prompts."""
@@ -141,6 +142,10 @@ def model_findings(models: Sequence[ModelInUse]) -> list[Diagnostic]:
 
 def _model(model: ModelInUse) -> Iterator[Diagnostic]:
     label, roles = model.spec.label, ", ".join(model.roles)
+    if isinstance(model.fault, UntrustedError):
+        what = f"{roles}: where it is called is not looked up: nobody has allowed it"
+        yield Diagnostic(Area.MODELS, label, Severity.NOTE, what)
+        return
     if model.fault is not None:
         for diagnostic in of_error(Area.MODELS, label, model.fault):
             yield Diagnostic(
@@ -225,18 +230,14 @@ def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redact
         templates += [] if spec.apikey is None else [spec.apikey.template]
         templates += [value.template for value in spec.sent_headers.values()]
         templates += texts_with_variables(spec.sent_body)
-    # an invalid address may be a key in the wrong place
-    for model in models:
-        if model.fault is not None:
-            names = VARIABLE.findall(written_address(model.spec))
-            templates += [f"${{{name}}}" for name in names]
+        templates += [f"${{{name}}}" for name in variables_in([spec.model, spec.address])]
     return Redactor(_resolved_templates(templates, environment))
 
 
 def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
     for template in templates:
         try:
-            yield environment.resolve(template, where="doctor").strip()
+            yield environment.resolve(template, where="doctor", to=NOWHERE).strip()
         except InputError:
             continue
 

@@ -43,6 +43,7 @@ from engine.providers.attempts import (
 from engine.providers.functions.model import unusable_reason
 from engine.providers.http.connector import no_trust
 from engine.providers.http.transport import Fault
+from engine.providers.redaction import Redactor
 
 LONGEST_S: Final = 4.0
 KEPT_S: Final = 3600.0
@@ -289,17 +290,18 @@ def _listing_problems(
     # without a list nothing is known of the names; the run will find what is wrong
     if not 200 <= (listing.status or 0) < 300:
         return [], []
-    known = model_names(listing.body)
+    known, redact = model_names(listing.body), place.redactor()
     unknown = [name for name in dict.fromkeys(names) if known and not is_listed(name, known)]
     if place.subject in COMPLETE:
         hint = "see the provider's list, or leave the model out"
         wrong = [
-            Problem(f"{host} has no model {name!r} for this key", config_path, hint=hint)
+            Problem(f"{host} has no model {redact(name)!r} for this key", config_path, hint=hint)
             for name in unknown
         ]
         return wrong, []
     return [], [
-        f"{host} does not list a model {name!r}; it lists {_some_names(known)}" for name in unknown
+        f"{host} does not list a model {redact(name)!r}; it lists {_some_names(known, redact)}"
+        for name in unknown
     ]
 
 
@@ -311,10 +313,10 @@ _CERTIFICATES: Final[Mapping[Cause | Fault, str]] = {
 }
 
 
-def _some_names(known: Collection[str]) -> str:
+def _some_names(known: Collection[str], redact: Redactor) -> str:
     first = sorted(known)[:3]
     more = f" and {len(known) - len(first)} more" if len(known) > len(first) else ""
-    return ", ".join(one_line(name, 80) for name in first) + more
+    return ", ".join(one_line(redact(name), 80) for name in first) + more
 
 
 def model_names(body: bytes) -> frozenset[str]:

@@ -34,6 +34,7 @@ from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
+from engine.trust import UntrustedError
 
 # the client ends a step that takes too long, and closes its socket; cancelled from outside during a
 # handshake it would leave it open
@@ -54,6 +55,8 @@ class Destination:
     key: str | None = field(repr=False)
     """None where it is missing: the request is then sent without a key."""
     headers: tuple[tuple[str, str], ...] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+    """The values of variables in its address and in the name of a model there."""
     key_name: str = field(compare=False)
     """The name of the key for people: its variable."""
     hides_path: bool = field(default=False, compare=False)
@@ -65,7 +68,7 @@ class Destination:
 
     def redactor(self) -> Redactor:
         """Return a redactor of everything secret in its requests."""
-        return Redactor([self.key or "", *(value for _, value in self.headers)])
+        return Redactor([self.key or "", *(value for _, value in self.headers), *self.secrets])
 
 
 @dataclass(slots=True)
@@ -129,6 +132,8 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
         key: str | None
         try:
             key = endpoint.key()
+        except UntrustedError:
+            raise
         except InputError:
             key = None
         try:
@@ -142,6 +147,7 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
             endpoint.base_url,
             key,
             tuple(headers.items()),
+            endpoint.secrets,
             name or "apikey",
             hides_path=model.hides_path,
         )

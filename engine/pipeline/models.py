@@ -145,23 +145,27 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
         return _application_of(spec, spec.url, spec.request, environment)
     apikey, headers = spec.apikey, spec.sent_headers
     where = named_spec(spec)
+    to = spec.destination
 
     def all_headers() -> Mapping[str, str]:
-        return {name: environment.header(value, where=where) for name, value in headers.items()}
+        return {
+            name: environment.header(value, where=where, to=to) for name, value in headers.items()
+        }
 
     def extra_body() -> ExtraBody:
-        return ExtraBody(*filled_in(spec.extra_body, environment, where=where))
+        return ExtraBody(*filled_in(spec.extra_body, environment, where=where, to=to))
 
     return endpoint(
-        model=environment.resolve(spec.model, where=where),
+        model=environment.resolve(spec.model, where=where, to=to),
         source=spec.source,
-        base_url=spec.base_url and environment.resolve(spec.base_url, where=where),
-        key=None if apikey is None else (lambda: environment.key(apikey, where=where)),
+        base_url=spec.base_url and environment.resolve(spec.base_url, where=where, to=to),
+        key=None if apikey is None else (lambda: environment.key(apikey, where=where, to=to)),
         headers=all_headers,
         params=RequestParams(**spec.params.model_dump(exclude={"pace"})),
         extra_body=extra_body if spec.extra_body else no_extra_body,
-        served_as=tuple(environment.resolve(name, where=where) for name in spec.served_as),
+        served_as=tuple(environment.resolve(name, where=where, to=to) for name in spec.served_as),
         only_this=spec.served_model == "same",
+        secrets=environment.hidden_values([spec.model, spec.address, *spec.served_as]),
     )
 
 
@@ -170,21 +174,23 @@ def _application_of(
 ) -> Endpoint:
     """Raises `InputError`."""
     where = named_spec(target)
+    to = target.destination
 
     def all_headers() -> Mapping[str, str]:
         sent = target.sent_headers
-        return {name: environment.header(value, where=where) for name, value in sent.items()}
+        return {name: environment.header(value, where=where, to=to) for name, value in sent.items()}
 
     return application_endpoint(
-        model=environment.resolve(target.model, where=where),
-        url=environment.resolve(url, where=where),
+        model=environment.resolve(target.model, where=where, to=to),
+        url=environment.resolve(url, where=where, to=to),
         headers=all_headers,
-        request=lambda: ExtraBody(*filled_in(request, environment, where=where)),
+        request=lambda: ExtraBody(*filled_in(request, environment, where=where, to=to)),
         application=Application(
             target.reply, target.stream, target.keeps_session, target.session_from
         ),
-        served_as=tuple(environment.resolve(name, where=where) for name in target.served_as),
+        served_as=tuple(environment.resolve(name, where=where, to=to) for name in target.served_as),
         only_this=target.served_model == "same",
+        secrets=environment.hidden_values([target.model, url, *target.served_as]),
     )
 
 
@@ -255,9 +261,8 @@ class ModelOpener:
         place = endpoint_of(spec, self.environment)
         if self.given is not None:
             place = written_endpoint(place, spec, self.environment, self.given)
-        label = None if place.application is None else spec.label
         price = price_of(spec)
-        return real_model(place, self.accounts, label=label, price=price, on_note=self.on_note)
+        return real_model(place, self.accounts, label=spec.label, price=price, on_note=self.on_note)
 
     def _function(self, target: Target, call: str) -> Model:
         place = function_place(call, self.environment)
@@ -270,7 +275,7 @@ class ModelOpener:
 
 
 def function_place(call: str, environment: Environment) -> FunctionPlace:
-    return FunctionPlace(environment.root.absolute(), call, environment.variables)
+    return FunctionPlace(environment.root.absolute(), call, lambda: environment.variables(call))
 
 
 class Models:

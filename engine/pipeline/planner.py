@@ -146,13 +146,11 @@ class Planner:
         """An estimator for the configured models and `others`."""
         specs = (*self.config.models_beside_targets, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
-        addresses = {
-            spec.identity: endpoint_of(spec, self._environment).base_url
-            for spec in real
-            if spec.is_remote
+        endpoints = {
+            spec.identity: endpoint_of(spec, self._environment) for spec in real if spec.is_remote
         }
         return Estimator(
-            addresses,
+            {model: (place.model, place.base_url) for model, place in endpoints.items()},
             turns=self.config.generation.turns,
             measured=measured(self.reader) if real else MeasuredUsage(),
         )

@@ -47,9 +47,16 @@ def written_endpoint(
     }
     key = sent.pop(_KEY, None)
     names = variables_in([url, key or "", sent, body])
+    to = spec.destination
+    environment.require(names, to)
     if given.forwards:
         held = [name for name in names if environment.holds(name)]
-        given.values.update({name: environment.resolve(f"${{{name}}}", where="") for name in held})
+        given.values.update(
+            {
+                name: environment.resolve(f"${{{name}}}", where="", to=spec.destination)
+                for name in held
+            }
+        )
     return replace(
         endpoint,
         key=endpoint.key if key is None else lambda: key,

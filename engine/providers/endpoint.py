@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 from engine.errors import InputError, Problem
 from engine.providers.http.transport import LOOPBACK, Address
 
@@ -27,37 +28,6 @@ class Wire(StrEnum):
     def is_application(self) -> bool:
         return self in {Wire.APPLICATION, Wire.SESSION}
 
-
-PUBLIC_ADDRESSES: Final[Mapping[str, str]] = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com",
-    "cerebras": "https://api.cerebras.ai/v1",
-    "cohere": "https://api.cohere.ai/compatibility/v1",
-    "deepinfra": "https://api.deepinfra.com/v1/openai",
-    "deepseek": "https://api.deepseek.com/v1",
-    "fireworks": "https://api.fireworks.ai/inference/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "google": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "groq": "https://api.groq.com/openai/v1",
-    "huggingface": "https://router.huggingface.co/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "moonshot": "https://api.moonshot.ai/v1",
-    "nvidia": "https://integrate.api.nvidia.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "perplexity": "https://api.perplexity.ai",
-    "publicai": "https://api.publicai.co/v1",
-    "sambanova": "https://api.sambanova.ai/v1",
-    "together": "https://api.together.xyz/v1",
-    "xai": "https://api.x.ai/v1",
-    "llamacpp": "http://127.0.0.1:8080/v1",
-    "lmstudio": "http://127.0.0.1:1234/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-    "vllm": "http://127.0.0.1:8000/v1",
-}
-"""Addresses of well-known sources, unless `base_url` names another."""
-
-KEYLESS: Final = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
-"""Local servers, which ask for no key."""
 
 NO_KEY: Final = "no-key"
 """Sent if a server asks for no key, as the protocol cannot leave it out."""
@@ -138,6 +108,8 @@ class Endpoint:
     """Other names by which the server may call the model."""
     only_this: bool = False
     """Whether a reply of another model is refused."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """The values of variables in its name and its address."""
     application: Application | None = None
     """None for a chat protocol. For an application, `extra_body` is the template."""
     as_written: AsWritten | None = None
@@ -180,6 +152,7 @@ def endpoint(
     extra_body: Callable[[], ExtraBody] = no_extra_body,
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
+    secrets: tuple[str, ...] = (),
 ) -> Endpoint:
     """Return the endpoint of a model from its configuration.
 
@@ -213,6 +186,7 @@ def endpoint(
         extra_body,
         served_as,
         only_this,
+        secrets,
     )
 
 
@@ -225,6 +199,7 @@ def application_endpoint(
     application: Application,
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
+    secrets: tuple[str, ...] = (),
 ) -> Endpoint:
     """Return the endpoint of an application, whose address is used unchanged. Raises `InputError`
     if it is invalid."""
@@ -250,6 +225,7 @@ def application_endpoint(
         extra_body=request,
         served_as=served_as,
         only_this=only_this,
+        secrets=secrets,
         application=application,
     )
 

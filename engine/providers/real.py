@@ -57,6 +57,7 @@ def real_model(
         sends_once=endpoint.wire is Wire.SESSION,
         adapts=endpoint.application is None,
         look_at="url and headers" if endpoint.application is not None else None,
+        hide=Redactor(endpoint.secrets),
     )
     return RealModel(endpoint, sender, cache)
 
@@ -109,10 +110,11 @@ class RealModel(ReportingModel):
         except InputError as error:
             raise ModelError(f"{self.label}: {error}", retryable=False) from None
         account = await self.sender.accounts.account(endpoint.wire, endpoint.base_url, key)
-        destination, secrets = None, [key, *headers.values(), *extra.secrets]
+        destination = None
+        secrets = [key, *headers.values(), *extra.secrets, *endpoint.secrets]
         if (written := endpoint.as_written) is not None:
             # the names of variables are not secret
-            secrets = []
+            secrets = [*endpoint.secrets]
             destination = RequestDestination(
                 endpoint.wire,
                 written.url,

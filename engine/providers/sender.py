@@ -79,6 +79,8 @@ class Sender:
     refusals: list[str] = field(default_factory=list)
     """Why every request with this configuration is refused; another configuration of the same model
     is not affected."""
+    hide: Redactor = field(default_factory=lambda: Redactor([]))
+    """Hides what is secret in its name and its address."""
     look_at: str | None = None
     """The parts of its configuration that may be wrong if every call fails; None for the usual keys
     of a model."""
@@ -90,7 +92,7 @@ class Sender:
     def memory_key(self, model: str) -> str:
         """Return the key of what is learned about a model: another server's model of the same name
         may differ."""
-        return f"{self.base_url} {model}"
+        return self.hide.hidden(f"{self.base_url} {model}")
 
     async def send(
         self,
@@ -343,7 +345,9 @@ class _Call:
 
     def _redacted_name(self, served: str | None) -> str | None:
         """Redact a name from a server, which may be anything but the one that was asked."""
-        return served if served is None or served == self.ask.model else self.redact(served)
+        if served is None or served == self.ask.model:
+            return served and self.redact.hidden(served)
+        return self.redact(served)
 
     def _usage(self, result: CallResult) -> Usage:
         if self._priced is None or self._priced[0] is not result:

@@ -33,7 +33,7 @@ def open_agents(
     if settings.cluster is None:
         source = agents_here(processes or LocalProcesses(settings.workers), root, log)
     else:
-        source = agents_of_cluster(folder_of(settings.cluster), log)
+        source = agents_of_cluster(folder_of(settings.cluster), root, log)
     return AgentPool(
         source, given.values, on_note=engine.warn, on_waiting=engine.waiting_for_workers
     )

@@ -21,6 +21,8 @@ from typing import Final, NamedTuple
 
 from tests.benchmarks.frame import Run, command, rows, say
 
+os.environ["CROSSWIND_TRUST"] = "all"  # their keys go to servers of this machine
+
 
 class Benchmark(NamedTuple):
     module: str

@@ -27,9 +27,19 @@ LAYERS = [
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
-    ["checks", "lint", "progress", "statistics"],
+    ["checks", "lint", "progress", "statistics", "trust"],
     ["facts", "branches", "files", "json_template", "similarity"],
-    ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "review", "scripted"],
+    [
+        "addresses",
+        "benchmark",
+        "errors",
+        "identity",
+        "display",
+        "kill_points",
+        "quotes",
+        "review",
+        "scripted",
+    ],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 

@@ -306,8 +306,8 @@ NOTHING: Final = CostEstimate()
 class Estimator:
     """Estimates calls to the models of one configuration."""
 
-    addresses: Mapping[ModelId, str]
-    """The base URL of each model."""
+    places: Mapping[ModelId, tuple[str, str]]
+    """The name of each model on the wire, and its base URL."""
     turns: int = 1
     """The most turns of a conversation."""
     measured: MeasuredUsage = field(default_factory=MeasuredUsage)
@@ -440,9 +440,9 @@ class Estimator:
         return self._price_usd(spec, tokens)
 
     def _price_usd(self, spec: ModelSpec, tokens: Tokens) -> float | None:
-        address = self.addresses.get(spec.identity, "")
+        name, address = self.places.get(spec.identity, (spec.model, ""))
         tokens = replace(tokens, tier=tier_of(spec))
-        return self.prices.cost_usd(price_of(spec), spec.model, address, tokens)
+        return self.prices.cost_usd(price_of(spec), name, address, tokens)
 
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
         """An upper estimate for a call before one like it has been made; None where not known."""

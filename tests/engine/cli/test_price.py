@@ -27,7 +27,7 @@ from engine.pipeline.run import RunResult
 from engine.store.database import Store, open_store
 from engine.store.tables import UnsettledRow
 from engine.watch import Watch
-from tests.engine.commands import Said, crosswind
+from tests.engine.commands import Said, Somebody, crosswind
 from tests.engine.store.building import note, write
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
@@ -410,20 +410,13 @@ def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in
     assert told not in study("status").out
 
 
-class Typed(io.StringIO):
-    """Lines that a person types."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize(("answer", "counted"), [("y", 2.5), ("1.75", 1.75), ("n", None)])
 def test_on_a_terminal_a_run_asks_what_calls_that_were_cut_off_have_cost(
     study: Study, answer: str, counted: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study.configure(scenarios=1)
     cut_off(study, 2.5)
-    monkeypatch.setattr(sys, "stdin", Typed(f"{answer}\nn\n"))  # the last is about the price
+    monkeypatch.setattr(sys, "stdin", Somebody(f"{answer}\nn\n"))  # the last is about the price
     said = study("run", "--headless")
     assert said.code == STOPPED
     assert "may have cost up to $2.50 more than the $0.00 that are recorded" in said.err

@@ -11,6 +11,7 @@ import pytest
 
 from engine.config.secrets import Environment, Secret
 from engine.errors import InputError
+from engine.trust import NOWHERE
 
 CANARY = "sk-canary-0123456789"
 
@@ -26,7 +27,7 @@ def environment(
 
 def test_the_environment_comes_first_and_then_the_file(tmp_path: Path) -> None:
     known = environment(tmp_path, "A=file\nB=file\nC=file\n", {"A": "shell", "B": ""})
-    assert known.resolve("${A} ${B}-${C} $A {B}", where="x") == "shell file-file $A {B}"
+    assert known.resolve("${A} ${B}-${C} $A {B}", where="x", to=NOWHERE) == "shell file-file $A {B}"
 
 
 @pytest.mark.parametrize(
@@ -44,21 +45,23 @@ def test_lines_of_the_file_are_read_as_people_write_them(
     tmp_path: Path, line: str, value: str
 ) -> None:
     known = environment(tmp_path, f"{line}\nOTHER=1\n", {"HOME": "/x"})
-    assert known.resolve("${KEY}", where="x") == value
+    assert known.resolve("${KEY}", where="x", to=NOWHERE) == value
 
 
 def test_the_file_is_read_once_and_late(tmp_path: Path) -> None:
     known = environment(tmp_path)
     (tmp_path / ".env").write_text("A=1")
-    assert known.resolve("${A}", where="x") == "1"
+    assert known.resolve("${A}", where="x", to=NOWHERE) == "1"
     (tmp_path / ".env").write_text("A=2")
-    assert known.resolve("${A}", where="x") == "1"
+    assert known.resolve("${A}", where="x", to=NOWHERE) == "1"
 
 
 def test_every_missing_variable_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
     known = environment(tmp_path, "A=1\nnot a line\nB=\n")
     with pytest.raises(InputError) as caught:
-        known.resolve(f"{CANARY} ${{A}} ${{B}} ${{C}} ${{C}}", where="targets[0].apikey")
+        known.resolve(
+            f"{CANARY} ${{A}} ${{B}} ${{C}} ${{C}}", where="targets[0].apikey", to=NOWHERE
+        )
     first, second = (str(problem) for problem in caught.value.problems)
     assert first.startswith("targets[0].apikey: the variable B is set, but empty")
     assert second.startswith("targets[0].apikey: the variable C is not set")
@@ -74,26 +77,26 @@ def test_every_missing_variable_is_named_with_where_it_was_looked_for(tmp_path: 
 )
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path, content: bytes, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        environment(tmp_path, content).resolve("${B}", where="x")
+        environment(tmp_path, content).resolve("${B}", where="x", to=NOWHERE)
 
 
 def test_a_folder_in_place_of_the_file_says_so(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
     with pytest.raises(InputError, match="not a file"):
-        environment(tmp_path).resolve("${B}", where="x")
+        environment(tmp_path).resolve("${B}", where="x", to=NOWHERE)
 
 
 def test_a_key_is_ready_to_be_sent(tmp_path: Path) -> None:
     known = environment(tmp_path, environ={"KEY": f" {CANARY}\n"})
-    assert known.key(Secret("${KEY}"), where="x") == CANARY
-    assert known.header(Secret("Bearer ${KEY}"), where="x") == f"Bearer  {CANARY}"
+    assert known.key(Secret("${KEY}"), where="x", to=NOWHERE) == CANARY
+    assert known.header(Secret("Bearer ${KEY}"), where="x", to=NOWHERE) == f"Bearer  {CANARY}"
 
 
 @pytest.mark.parametrize("key", ["sk-canary\r\nX: y", "sk-canary é", "sk-canary\x1b", "sk-ca nary"])
 def test_a_key_that_cannot_be_sent_is_refused_unseen(tmp_path: Path, key: str) -> None:
     known = environment(tmp_path, environ={"KEY": key})
     with pytest.raises(InputError) as caught:
-        known.key(Secret("${KEY}"), where="targets[0].apikey")
+        known.key(Secret("${KEY}"), where="targets[0].apikey", to=NOWHERE)
     assert "cannot be sent (it comes from ${KEY})" in str(caught.value)
     assert "targets[0].apikey" in str(caught.value)
     assert "sk-ca" not in str(caught.value)
@@ -102,7 +105,7 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(tmp_path: Path, key: str) -
 def test_a_key_of_nothing_but_spaces_is_empty(tmp_path: Path) -> None:
     known = environment(tmp_path, environ={"KEY": "  "})
     with pytest.raises(InputError, match="is empty"):
-        known.key(Secret("${KEY}"), where="x")
+        known.key(Secret("${KEY}"), where="x", to=NOWHERE)
 
 
 def test_a_secret_shows_and_pickles_nothing() -> None:

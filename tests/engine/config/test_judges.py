@@ -41,8 +41,8 @@ def test_judges_are_written_out_or_named(config_file: Write) -> None:
     ]
 
 
-def test_a_models_name_is_looked_up_wherever_a_model_is_written(config_file: Write) -> None:
-    """So that stored verdicts, which have the name, are those of a judge that counts."""
+def test_a_models_name_stays_as_it_is_written_but_that_of_a_script(config_file: Write) -> None:
+    """A name may hold what is secret, and is stored; it is looked up when the model is called."""
     named = "{model: '${NAME}', source: openai}"
     path = config_file(
         f"user_model: {named}\nevaluators: [{named}, strict, other]\ngenerator_model: {named}\n"
@@ -53,7 +53,8 @@ def test_a_models_name_is_looked_up_wherever_a_model_is_written(config_file: Wri
     variables = {"NAME": "m", "STRICT": "evaluator-strict"}
     config = load_config(path, environment=Environment(path.parent, variables))
     models = (config.user_model, config.generator, *config.judges, *config.targets)
-    names = ["m", "m", "m", "offline:evaluator-strict", "${NOT_SET}", "x/m"]
+    name = "${NAME}"
+    names = [name, name, name, "offline:evaluator-strict", "${NOT_SET}", f"x/{name}"]
     assert [model.label for model in models] == names
     error = refused_by(path, Environment(path.parent, {"STRICT": "no-such-script"}))
     assert "there is no offline model `no-such-script`" in error
@@ -66,10 +67,10 @@ def refused_by(path: Path, environment: Environment) -> str:
 
 
 def test_two_judges_of_one_name_are_refused_however_it_is_written(config_file: Write) -> None:
-    judges = "evaluators: [{model: m, source: openai}, {model: '${NAME}', source: openai}]\n"
-    path = config_file(REST + judges)
-    told = refused_by(path, Environment(path.parent, {"NAME": "m"}))
-    assert "two judges have the model `m`" in told
+    script = "{model: evaluator-strict, source: offline}"
+    path = config_file(f"{REST}evaluators: [{script}, {{model: '${{NAME}}', source: offline}}]\n")
+    told = refused_by(path, Environment(path.parent, {"NAME": "evaluator-strict"}))
+    assert "two judges have the model `evaluator-strict`" in told
 
 
 def test_every_judge_speaks_at_the_pace_that_is_asked_for(config_file: Write) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.addresses import PUBLIC_ADDRESSES
 from engine.config.schema import load_config
 from engine.config.values import KNOWN_SOURCES, OFFLINE_MODELS
 from engine.errors import InputError
-from engine.providers.endpoint import PUBLIC_ADDRESSES
 from engine.providers.scripted import models as offline
 from tests.engine.config.conftest import told
 

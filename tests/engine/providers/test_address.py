@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import httpx2
 import pytest
 
-from engine.providers.endpoint import PUBLIC_ADDRESSES, Wire, address, checked_address
+from engine.addresses import PUBLIC_ADDRESSES
+from engine.providers.endpoint import Wire, address, checked_address
 from tests.late import anthropic, openai
 
 PLACES = (

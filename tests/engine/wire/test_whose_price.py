@@ -191,9 +191,8 @@ def test_a_model_that_is_named_by_a_variable_is_called_by_its_name(
 ) -> None:
     judge = {"model": variable, "source": "vllm", "base_url": server.openai_url}
     bakery.open(bakery.target("a", server), evaluator_model=judge)
-    assert bakery.config(MODEL_NAME="evaluator").jury.judges == ("evaluator",)
-    # as it is written where the variable is not set; a run says so
-    assert bakery.config().jury.judges == ("${MODEL_NAME}",)
+    # a name may hold what is secret, so it is stored as it is written
+    assert bakery.config(MODEL_NAME="evaluator").jury.judges == ("${MODEL_NAME}",)
 
 
 def test_a_budget_needs_the_price_of_a_judge_that_an_order_names(
