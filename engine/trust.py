@@ -24,6 +24,7 @@ ALLOW_ALL: Final = "CROSSWIND_TRUST"
 """An environment variable: `all` trusts every workspace, for machines that run nobody else's."""
 NOWHERE: Final = ""
 """The destination of a value that stays in this process."""
+NOT_ALLOWED: Final = "nobody has allowed this workspace what it would do"
 _LONGEST: Final = 200
 _MOST_LINES: Final = 16
 
@@ -61,13 +62,13 @@ class UntrustedError(InputError):
 
     def __init__(self, root: Path, exposures: Collection[Exposure]) -> None:
         self.exposures = exposures
-        first = next(iter(in_words(exposures)), "")
-        more = f", and {len(exposures) - 1} more" if len(exposures) > 1 else ""
+        lines = list(in_words(exposures))
+        more = f"; and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         hint = (
             "if you trust whoever wrote it: in a terminal, all of it is shown and asked about; "
             "`--trust` allows it"
         )
-        what = f"nobody has allowed this workspace what it would do, so nothing was sent: {first}"
+        what = f"{NOT_ALLOWED}, so nothing was sent: {'; '.join(lines[:_MOST_LINES])}"
         super().__init__(Problem(f"{what}{more}", root, hint=hint))
 
 

@@ -8,10 +8,10 @@ from typing import Final
 import yaml
 
 from docs.manual.markdown import code, table
+from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 from engine.config.values import KNOWN_SOURCES, OFFLINE
 from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
-from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 
 _PASSES: Final = {True: "may pass by itself", False: "needs you"}
 

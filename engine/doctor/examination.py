@@ -33,7 +33,7 @@ from engine.pipeline.planner import Planner
 from engine.store.connection import Connection, raw_connection
 from engine.store.open_reader import empty_reader
 from engine.store.reader import Reader
-from engine.trust import Exposure, in_words
+from engine.trust import NOT_ALLOWED, Exposure, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,9 @@ def _refusals(
                 for state, problems in known.items()
                 for problem in problems
                 for finding in of_error(Area.CONFIGURATION, config.path.name, InputError(problem))
-                if not any(problem.what in sentence for sentence in said)
+                # what is not allowed is said where it would be sent
+                if not problem.what.startswith(NOT_ALLOWED)
+                and not any(problem.what in sentence for sentence in said)
             ]
             environment = Environment(workspace.root, asked.environ)
             secrets = secrets_of(models_in_use(config, environment), environment)

@@ -96,6 +96,7 @@ def test_nothing_is_sent_or_imported_until_it_is_allowed(
 ) -> None:
     doctor = said(strange, "doctor")
     assert doctor.count("not sent") == 2, doctor
+    assert "0 problems" in doctor
     assert "evil:reply" in doctor
     assert "ANTHROPIC_API_KEY, OPENAI_API_KEY, AWS_SECRET_ACCESS_KEY, GITHUB_TOKEN to" in doctor
     for command in (["run", "--headless"], ["run", "--detach", "--yes"], ["pilot", "--yes"]):
