@@ -156,9 +156,15 @@ class Environment:
         return VARIABLE.sub(lambda match: self._value(match.group(1)), text)
 
     def hidden_values(self, texts: Iterable[str]) -> tuple[str, ...]:
-        """The values of all variables in these texts, to be hidden wherever they appear."""
-        names = variables_in(list(texts))
-        return tuple(value for name in names if (value := self._value(name)))
+        """The values of all variables in these texts, to be hidden wherever they appear; of a whole
+        address the part behind the host."""
+        values = [self._value(name) for name in variables_in(list(texts))]
+        paths = [value.partition("://")[2].partition("/")[2].strip("/") for value in values]
+        return tuple(
+            hidden
+            for value, path in zip(values, paths, strict=True)
+            if (hidden := path if "://" in value else value)
+        )
 
     def key(self, secret: Secret, *, where: str, to: str) -> str:
         """A key, ready to be sent there. Raises `InputError`, which never contains it."""

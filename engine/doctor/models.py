@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from engine.config.schema import Config, ModelSpec, Target
-from engine.config.secrets import VARIABLE, Environment, variables_in
+from engine.config.secrets import VARIABLE, Environment
 from engine.config.values import texts_with_variables
 from engine.config.wording import quotable
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
@@ -225,13 +225,14 @@ def way_to(url: str) -> str:
 
 def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redactor:
     """A redactor of all secrets of these models that can be resolved."""
-    templates: list[str] = []
+    templates, written = list[str](), list[str]()
     for spec in (model.spec for model in models):
         templates += [] if spec.apikey is None else [spec.apikey.template]
         templates += [value.template for value in spec.sent_headers.values()]
         templates += texts_with_variables(spec.sent_body)
-        templates += [f"${{{name}}}" for name in variables_in([spec.model, spec.address])]
-    return Redactor(_resolved_templates(templates, environment))
+        written += [spec.model, spec.address]
+    named = environment.hidden_values(written)
+    return Redactor([*_resolved_templates(templates, environment), *named])
 
 
 def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
