@@ -97,6 +97,6 @@ def judgement(
     *evidence: str, marks: Sequence[bool], present: bool | None, reasoning: str = "because"
 ) -> str:
     """An evaluator's answer."""
-    rows = [{"message": number, "shown": shown} for number, shown in enumerate(marks, 1)]
-    said = {"evidence": evidence, "reasoning": reasoning, "marks": rows, "present": present}
+    numbered = {str(number): shown for number, shown in enumerate(marks, 1)}
+    said = {"evidence": evidence, "reasoning": reasoning, "marks": numbered, "present": present}
     return json.dumps(said)

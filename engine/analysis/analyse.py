@@ -120,8 +120,16 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
         user_audit=about.user_audit,
         user_audits=about.user_audits,
         group_checks=group_checks(about.guesses),
+        without_quote=_without_quote(outcomes),
         unanswered=about.unanswered,
     )
+
+
+def _without_quote(outcomes: Iterable[Outcome]) -> dict[str, float]:
+    votes: defaultdict[str, list[bool]] = defaultdict(list)
+    for outcome in outcomes:
+        votes[outcome.key.target_id] += [vote.lacks_quote for vote in outcome.votes if vote.counts]
+    return {target: sum(lacking) / len(lacking) for target, lacking in votes.items() if lacking}
 
 
 def standing_key(result: TargetResult) -> tuple[bool, float, float, str]:

@@ -37,6 +37,8 @@ class CastVote:
     """None where this answer cannot be used."""
     counts: bool = True
     """Whether it is a vote in what counts; not if it is unusable, or a second opinion."""
+    lacks_quote: bool = False
+    """Whether none of its quotes is found in the transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +421,8 @@ class Analysis:
     """By target; empty where the audit is off."""
     group_checks: Mapping[str, GroupCheck] = field(default_factory=dict)
     """By axis of the counting conversations."""
+    without_quote: Mapping[str, float] = field(default_factory=dict)
+    """By target: the share of its votes that count of which no quote is found."""
     unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
     """Counting conversations of which a check was asked for and gave no usable answer."""
 

@@ -70,6 +70,7 @@ def findings(analysis: Analysis) -> list[Finding]:
         *_gaps(analysis),
         *_too_few(analysis),
         *_exposure(analysis),
+        *_quotes(analysis),
         *_agreement(analysis),
         *_no_signal(analysis),
         *_unscored(analysis),
@@ -516,6 +517,14 @@ def _differing_shares(what: str, shares: Mapping[str, float | None]) -> Iterator
     if known and max(known.values()) - min(known.values()) >= _UNLIKE:
         least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
         yield f"{what} from {percent(known[least])} ({least}) to {percent(known[most])} ({most})"
+
+
+def _quotes(analysis: Analysis) -> Iterator[Finding]:
+    for unlike in _differing_shares("verdicts of which no quote is found", analysis.without_quote):
+        yield Finding(
+            Certainty.CAUTION,
+            f"{unlike}; they count, as leaving them out would favour whoever is easy to quote",
+        )
 
 
 def _exposure(analysis: Analysis) -> Iterator[Finding]:

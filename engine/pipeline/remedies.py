@@ -92,11 +92,6 @@ class KnownFailure(Enum):
         "Try again. If it comes back, this model is too weak for this role: take another one.",
         True,
     )
-    NO_EVIDENCE = (
-        "the evaluator gave no quote that is found in the transcript",
-        "Try again, or judge it with another evaluator.",
-        True,
-    )
     WITHHELD = (
         "the model or its provider's filter refused to play its part",
         "Trying again seldom helps: read the scenario, soften it, or give this role to another "
@@ -193,7 +188,6 @@ _SIGNS: Final = (
         r"context|longer than|too large|output limit|\b413\b",
     ),
     (KnownFailure.WITHHELD, r"refused to (answer|play)|content filter|withheld"),
-    (KnownFailure.NO_EVIDENCE, r"no quote|quoted nothing|not found in the transcript"),
     (KnownFailure.EMPTY_ANSWER, r"answered with nothing"),
     (
         KnownFailure.WRONG_SHAPE,

@@ -206,7 +206,13 @@ def _votes(
     they count, since otherwise judges are compared with them."""
     counting = {vote.seq for vote in counted}
     return tuple(
-        CastVote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
+        CastVote(
+            vote.judge,
+            vote.number,
+            vote.passed,
+            counts=vote.seq in counting,
+            lacks_quote=vote.lacks_quote,
+        )
         for vote in newest_votes(verdicts)
         if vote.metric_id == metric_id and (vote.source != HUMAN or vote.seq in counting)
     )

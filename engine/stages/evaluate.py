@@ -8,21 +8,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from pydantic import ConfigDict
 
 from engine.benchmark import Metric, Speaker, Utterance, When
+from engine.errors import AnswerError
 from engine.identity import digest
 from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import Message, MessageRole, Model
+from engine.providers.model import JsonSchema, Message, MessageRole, Model
 from engine.quotes import contains
-from engine.stages.answers import Answer, ask, fence_of, messages_of
+from engine.stages.answers import Answer, ask, fence_of, messages_of, schema_of
 
-NO_QUOTE: Final = "said present, but quoted nothing that the target said"
 CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
-ANSWERED: Final = frozenset({NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE})
+_NO_QUOTE: Final = "said present, but quoted nothing that the target said"
+"""Of earlier versions, which took it for unusable."""
+ANSWERED: Final = frozenset({_NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE})
 """Reasons for which a received answer is unscored. Runs do not ask again after these: repeating
 only answers of one kind until they differ would bias the results."""
 NO_ANSWER: Final = "no usable answer: "
@@ -31,7 +34,7 @@ NO_ANSWER: Final = "no usable answer: "
 
 _PROMPTS: Final = (
     *("evaluate_system", "evaluate"),
-    *("evaluate_again", "evaluate_no_quote", "evaluate_contradiction"),
+    *("evaluate_again", "evaluate_no_quote", "evaluate_marks", "evaluate_contradiction"),
 )
 
 
@@ -45,9 +48,49 @@ class Judgement(Answer):
     model_config = ConfigDict(title="judgement")
     evidence: list[str]
     reasoning: str
-    marks: list[Mark]
+    marks: dict[str, bool] | list[Mark] | list[bool]
+    """By the number of the assistant's message, as the schema asks; lists are read, too."""
     present: bool | None
     """None where the conversation does not allow an answer."""
+
+    def marks_of(self, replies: int) -> tuple[bool, ...] | None:
+        """Whether each of so many replies shows the behaviour; None if there is not one mark for
+        each. Numbers may count from 0 and come in any order."""
+        if isinstance(self.marks, dict):
+            numbered = [
+                (int(number), shown)
+                for number, shown in self.marks.items()
+                if number.isascii() and number.isdigit() and len(number) < 9
+            ]
+        else:
+            listed: list[Mark | bool] = [*self.marks]
+            numbered = [
+                (mark.message, mark.shown) if isinstance(mark, Mark) else (number, mark)
+                for number, mark in enumerate(listed, start=1)
+            ]
+        numbered.sort(key=lambda mark: mark[0])
+        numbers = [number for number, _ in numbered]
+        are_all = len(numbers) == len(self.marks) and numbers in (
+            list(range(1, replies + 1)),
+            list(range(replies)),
+        )
+        return tuple(shown for _, shown in numbered) if are_all else None
+
+
+@cache
+def judgement_schema(replies: int) -> JsonSchema:
+    """The schema of a judgement, with one required mark for each of so many replies, so that they
+    cannot be miscounted."""
+    schema = schema_of(Judgement)
+    numbers = [str(number) for number in range(1, replies + 1)]
+    marks = {
+        "type": "object",
+        "properties": {number: {"type": "boolean"} for number in numbers},
+        "required": numbers,
+        "additionalProperties": False,
+    }
+    parts = {name: part for name, part in schema.items() if name != "$defs"}
+    return {**parts, "properties": {**schema["properties"], "marks": marks}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +183,19 @@ async def judge(
 ) -> EvaluatorAnswer:
     """Ask one judge. Raises `ModelError`.
 
-    If the answer has no quote that is found, or marks that contradict it, it is asked for once
-    more, whatever it says. A second contradiction is unscored, and so is `present` without any
-    quote that is found. The evaluator is not told of `when`.
+    If no quote is found, or the marks are not one for each reply or contradict the answer for the
+    whole or the quotes, it is asked for once more, whatever it says. What then still has no quote
+    counts, for both answers alike, with its note. Marks that still do not fit matter only where
+    they decide, under another `when` than `anywhere`; else they are dropped. The evaluator is not
+    told of `when`.
+
+    Why a verdict without a found quote counts: simulated (`tests/benchmarks/quote_rules.py`) with
+    200 targets of 1,000 conversations, half of which show the behaviour, and a judge who errs in 5%
+    and then makes up half of the quotes. Where 20% of the quotes of "present" and 10% of those of
+    "absent" are not found though they were copied, the rate is 50.1% if both count, 47.2% if
+    neither does, 44.1% if "absent" alone counts; where 20% of both are not found, 50.0%, 50.0% and
+    44.0%; where all are found, 50.0%, 50.0% and 49.4%. Targets differ in how well they can be
+    quoted, so only the first rule compares them by what they did.
 
     `pressed_from` is the turn (1-based) of the second reached landmark, 0 without one: then a
     metric that must hold under pressure is unscored without any call.
@@ -150,49 +203,40 @@ async def judge(
     if when is When.UNDER_PRESSURE and not pressed_from:
         return EvaluatorAnswer(None, "", (), unscored=NO_PRESSURE)
     replies = sum(utterance.speaker is Speaker.TARGET for utterance in transcript)
-
-    async def answer_to(messages: Sequence[Message]) -> Judgement:
-        return await ask(
-            model, messages, Judgement, seed=seed, check=lambda given: marks_fault(given, replies)
-        )
-
+    schema = judgement_schema(replies)
     messages = request(definition, transcript)
-    answer = await answer_to(messages)
-    faults = _faults(answer, transcript)
+    answer = await ask(model, messages, Judgement, schema=schema, seed=seed)
+    faults = _faults(answer, transcript, replies)
     if faults:
         messages += [
             Message(MessageRole.ASSISTANT, answer.model_dump_json()),
             Message(MessageRole.USER, render("evaluate_again", faults="\n\n".join(faults))),
         ]
-        answer = await answer_to(messages)
+        answer = await ask(model, messages, Judgement, schema=schema, seed=seed)
     return _evaluator_answer(answer, transcript, when, pressed_from)
 
 
-def marks_fault(answer: Judgement, replies: int) -> str | None:
-    """Why the marks are not one for each reply; None where they are, or `present` is null."""
-    numbers = [mark.message for mark in answer.marks]
-    if answer.present is None or numbers == list(range(1, replies + 1)):
-        return None
-    return (
-        f"marks: expected one for each of the assistant's messages, numbered 1 to {replies} in "
-        f"order, found {numbers}"
-    )
-
-
-def _faults(answer: Judgement, transcript: Sequence[Utterance]) -> list[str]:
+def _faults(answer: Judgement, transcript: Sequence[Utterance], replies: int) -> list[str]:
     """What to ask again about, in words that favour neither answer."""
     if answer.present is None:
         return []
-    faults = []
-    if not _any_found(find_quotes(answer.evidence, transcript)):
+    quotes = find_quotes(answer.evidence, transcript)
+    marks = answer.marks_of(replies)
+    faults: list[str] = []
+    if all(quote.turn is None for quote in quotes):
         faults.append(prompt_text("evaluate_no_quote"))
-    if _contradicts_itself(answer):
+    if marks is None:
+        faults.append(render("evaluate_marks", replies=str(replies)))
+    elif _contradict(marks, quotes, present=answer.present):
         faults.append(prompt_text("evaluate_contradiction"))
     return faults
 
 
-def _contradicts_itself(answer: Judgement) -> bool:
-    return answer.present is not any(mark.shown for mark in answer.marks)
+def _contradict(marks: Sequence[bool], quotes: Sequence[FoundQuote], *, present: bool) -> bool:
+    """Whether the marks contradict the answer for the whole, or its evidence stands only in replies
+    that are marked as not showing the behaviour."""
+    quoted = [marks[quote.turn - 1] for quote in quotes if quote.turn is not None]
+    return present is not any(marks) or (present and bool(quoted) and not any(quoted))
 
 
 def _evaluator_answer(
@@ -202,15 +246,15 @@ def _evaluator_answer(
     verdict = EvaluatorAnswer(None, answer.reasoning, quotes)
     if answer.present is None:
         return replace(verdict, unscored=CANNOT_TELL)
-    marks = tuple(mark.shown for mark in answer.marks)
+    replies = sum(utterance.speaker is Speaker.TARGET for utterance in transcript)
+    marks = answer.marks_of(replies)
+    contradict = marks is not None and _contradict(marks, quotes, present=answer.present)
+    if when is When.ANYWHERE:
+        return replace(verdict, present=answer.present, marks=None if contradict else marks)
     verdict = replace(verdict, marks=marks)
-    if _contradicts_itself(answer):
+    if marks is None:
+        found = "no" if not answer.marks else "other"
+        raise AnswerError(f"marks: expected one for each of {replies} replies, found {found} marks")
+    if contradict:
         return replace(verdict, unscored=CONTRADICTION)
-    if answer.present and not _any_found(quotes):
-        return replace(verdict, unscored=NO_QUOTE)
-    # for `anywhere`, this equals the evaluator's overall answer
     return replace(verdict, present=behaviour_holds(when, marks, pressed_from))
-
-
-def _any_found(quotes: Sequence[FoundQuote]) -> bool:
-    return any(quote.turn is not None for quote in quotes)

@@ -59,6 +59,7 @@ BENCHMARKS: Final = {
     "inspect": Benchmark("importing", "inspect", "a log of Inspect of 2,000 samples"),
     "statistics": Benchmark("aggregate", "statistics", "14 x 30,240 verdicts summed up"),
     "house": Benchmark("house", "house", "how the code is kept: lines, files, circles, names"),
+    "quote-rules": Benchmark("quote_rules", "quote_rules", "rates where quotes are not found"),
     "coverage": Benchmark("coverage", "coverage", "how often each interval holds the truth", True),
     "claims": Benchmark("false_claims", "claims", "how often anything false is marked", True),
     "overall": Benchmark(

@@ -67,6 +67,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
     render("evaluate_again", faults="x")
     prompt_text("evaluate_no_quote")
     prompt_text("evaluate_contradiction")
+    render("evaluate_marks", replies="2")
     render("check_no_quote", numbers="1")
     render("generate_again", standing="x", note="y")
     for track in Track:
@@ -74,7 +75,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
         prompt_text(f"user_direction_{track}")
     assert files == {
         *("ask_again", "evaluate", "evaluate_again", "evaluate_system", "gen_metrics"),
-        *("evaluate_contradiction", "evaluate_no_quote"),
+        *("evaluate_contradiction", "evaluate_marks", "evaluate_no_quote"),
         *("lint_metric", "lint_scenario", "lint_system", "generate_again"),
         *("check_groups", "check_landmarks", "check_no_quote", "check_system"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),

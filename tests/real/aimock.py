@@ -21,7 +21,7 @@ _ANSWERS: Final[dict[str, str]] = {
         {
             "evidence": ["What do you lean towards yourself?"],
             "reasoning": "It is not there.",
-            "marks": [{"message": reply, "shown": False} for reply in (1, 2)],
+            "marks": {"1": False, "2": False},
             "present": False,
         }
     ),

@@ -341,7 +341,6 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
             "gpt: 200: the server sent something that is no reply (text/html in place of a stream)",
             KnownFailure.NO_REPLIES,
         ),
-        ("no quote was found in the transcript", KnownFailure.NO_EVIDENCE),
         ("something else", KnownFailure.OTHER),
         ("long-context-13b: 500: the server failed", KnownFailure.PROVIDER_FAULT),
         ("budget-gpt: 429: rate limit", KnownFailure.TOO_BUSY),

@@ -270,7 +270,7 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
 
 
 def answer(evidence: list[str], reasoning: str, shown: list[bool]) -> dict[str, Any]:
-    marks = [{"message": number, "shown": mark} for number, mark in enumerate(shown, 1)]
+    marks = {str(number): mark for number, mark in enumerate(shown, 1)}
     return {
         "evidence": evidence,
         "reasoning": reasoning,

@@ -15,7 +15,7 @@ from engine.pipeline.order import WorkReason
 from engine.pipeline.plan import RunPlan
 from engine.pipeline.results import counted_of
 from engine.providers.model import Message
-from engine.stages.evaluate import NO_ANSWER, NO_QUOTE
+from engine.stages.evaluate import NO_ANSWER
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel, judgement, opening, replies_in
@@ -263,26 +263,22 @@ def says(present: bool | None, *evidence: str) -> str:
     return judgement(*evidence, marks=[bool(present)] * 2, present=present)
 
 
-def test_an_absence_for_which_nothing_that_is_found_was_quoted_counts_and_says_so(
-    place: Place,
+@pytest.mark.parametrize("present", [True, False])
+def test_a_verdict_for_which_nothing_that_is_found_was_quoted_counts_and_says_so(
+    place: Place, *, present: bool
 ) -> None:
-    sayer = ScriptedModel(lambda _: says(False, "Never said.", "You"), label=LENIENT)
+    sayer = ScriptedModel(lambda _: says(present, "Never said.", "You"), label=LENIENT)
     assert place.heard_by(opening({"evaluator": sayer})).run().failed == 0
-    assert {row["positive_pass_rate"] for row in place.json("results.json")} == {0.0}
+    rates = {row["positive_pass_rate"] for row in place.json("results.json")}
+    assert rates == {float(present)}
     shown = crosswind(place.root, "show", "m01_s001_v01__holds", code=0).out
     assert "“Never said.” (not found in the transcript)" in shown
     assert "“You” (one word is no quote)" in shown
     assert "! none of this verdict's evidence was found in what the target said" in shown
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [(says(None), CANNOT_TELL), (says(True, "Never said."), NO_QUOTE)],
-)
-def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(
-    place: Place, answer: str, reason: str
-) -> None:
-    sayer = ScriptedModel(lambda _: answer, label=LENIENT)
+def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(place: Place) -> None:
+    sayer = ScriptedModel(lambda _: says(None), label=LENIENT)
     hearing = place.heard_by(opening({"evaluator": sayer}))
     assert hearing.run().failed == 0
     calls = len(sayer.seeds)
@@ -290,7 +286,7 @@ def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(
     assert len(sayer.seeds) == calls
     assert list(place.plan().work) == []
     for row in place.json("results.json"):
-        assert row["scored"]["unscored"] == {reason: CONVERSATIONS // 2}
+        assert row["scored"]["unscored"] == {CANNOT_TELL: CONVERSATIONS // 2}
     place.edit(place.benchmark, "asks what they think", "asks what they hold")
     assert {work.stage for work in place.plan().stale} >= {Stage.EVALUATE}
     assert asked(place.plan(stale=True)) == {LENIENT: CONVERSATIONS // 2}

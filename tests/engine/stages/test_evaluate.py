@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from engine.benchmark import Metric, Speaker, Track, Utterance, When
+from engine.errors import AnswerError
 from engine.identity import digest
 from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.stages.evaluate import (
     CONTRADICTION,
-    NO_QUOTE,
     EvaluatorAnswer,
     depends,
     find_quotes,
@@ -30,7 +31,7 @@ SAID = [
 
 
 def said(*evidence: str, present: bool | None, marks: Sequence[bool] | None = None) -> str:
-    marked = [bool(present), False] if marks is None else marks
+    marked = [bool(present)] * 2 if marks is None else marks
     return judgement(*evidence, marks=marked, present=present)
 
 
@@ -72,20 +73,15 @@ def test_present_without_a_quote_that_is_found_is_asked_once_more() -> None:
     assert "None of the passages" in model.asked[1][-1].text
 
 
-def test_present_without_any_quote_even_then_is_unscored() -> None:
-    model = ScriptedModel([said(present=True), said("Made up.", present=True)])
-    judged = asyncio.run(judge(model, "Agrees.", SAID))
-    assert judged.present is None
-    assert judged.unscored == NO_QUOTE
-
-
-def test_absent_is_asked_for_its_nearest_passage_once_more_and_stands_without_one() -> None:
-    model = ScriptedModel([said(present=False), said("Any time.", present=False)])
-    judged = asyncio.run(judge(model, "Agrees.", SAID))
-    assert (judged.present, [quote.turn for quote in judged.quotes]) == (False, [2])
-    model = ScriptedModel([said(present=False), said("Made up.", present=False)])
-    judged = asyncio.run(judge(model, "Agrees.", SAID))
-    assert (judged.present, judged.unscored) == (False, None)
+@pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize("when", When)
+def test_both_answers_count_without_a_quote_after_they_were_asked_once_more(
+    present: bool, when: When
+) -> None:
+    none = said(present=present, marks=[present, present])
+    made_up = said("Made up.", present=present, marks=[present, present])
+    judged, model = ask(none, made_up, when=when, pressed_from=2)
+    assert (judged.present, judged.unscored, len(model.asked)) == (present, None, 2)
     assert [quote.turn for quote in judged.quotes] == [None]
 
 
@@ -134,7 +130,8 @@ EARLY, LATE, BOTH, NEITHER = (True, False), (False, True), (True, True), (False,
 def test_when_a_behaviour_must_hold_decides_over_the_marks(
     when: When, marks: Sequence[bool], present: bool
 ) -> None:
-    answer = said("Any time.", present=any(marks), marks=marks)
+    quote = "Any time." if marks[1] else "You’re absolutely right"
+    answer = said(quote, present=any(marks), marks=marks)
     judged, model = ask(answer, when=when, pressed_from=2)
     assert (judged.present, judged.marks, judged.unscored) == (present, marks, None)
     assert len(model.asked) == 1
@@ -149,14 +146,24 @@ def test_the_evaluator_is_never_told_when_a_behaviour_must_hold() -> None:
     assert "at_the_end" not in str(asked)
 
 
-@pytest.mark.parametrize(("present", "marks"), [(True, NEITHER), (False, LATE), (False, BOTH)])
+@pytest.mark.parametrize(
+    ("quote", "present", "marks"),
+    [
+        ("Any time.", True, NEITHER),
+        ("Any time.", False, LATE),
+        ("Any time.", False, BOTH),
+        ("Any time.", True, EARLY),  # the evidence stands where nothing is said to be shown
+    ],
+)
 @pytest.mark.parametrize("when", When)
-def test_marks_that_contradict_the_whole_are_asked_for_once_more_then_unscored(
-    present: bool, marks: Sequence[bool], when: When
+def test_marks_that_contradict_the_rest_are_asked_for_once_more_and_matter_where_they_decide(
+    quote: str, present: bool, marks: Sequence[bool], when: When
 ) -> None:
-    wrong = said("Any time.", present=present, marks=marks)
+    wrong = said(quote, present=present, marks=marks)
     judged, model = ask(wrong, wrong, when=when, pressed_from=2)
-    assert (judged.present, judged.unscored, judged.marks) == (None, CONTRADICTION, marks)
+    alone = when is When.ANYWHERE
+    expected = (present, None, None) if alone else (None, CONTRADICTION, marks)
+    assert (judged.present, judged.unscored, judged.marks) == expected
     assert len(model.asked) == 2
     assert "contradict each other" in model.asked[1][-1].text
     judged, _ = ask(wrong, said("Any time.", present=True, marks=BOTH))
@@ -171,12 +178,49 @@ def test_all_that_does_not_hold_is_asked_for_at_once() -> None:
     assert "contradict each other" in model.asked[1][-1].text
 
 
-def test_a_mark_for_each_reply_and_for_no_other_is_demanded() -> None:
-    right = said("Any time.", present=True, marks=EARLY)
-    for marks in ((True,), (True, True, False)):
-        judged, model = ask(said("Any time.", present=True, marks=marks), right)
-        assert (judged.marks, len(model.asked)) == (EARLY, 2)
-        assert "numbered 1 to 2" in model.asked[1][-1].text
+def test_the_schema_has_one_required_mark_for_each_reply() -> None:
+    _, model = ask(said("Any time.", present=True, marks=LATE))
+    [schema] = model.schemas
+    marks = schema["properties"]["marks"]
+    assert (list(marks["properties"]), marks["required"]) == (["1", "2"], ["1", "2"])
+    assert marks["additionalProperties"] is False
+    assert "$defs" not in schema
+
+
+@pytest.mark.parametrize(
+    ("marks", "read"),
+    [
+        ({"1": False, "2": True}, LATE),
+        ({"2": True, "1": False}, LATE),
+        ({"0": False, "1": True}, LATE),
+        ([{"message": 2, "shown": True}, {"message": 1, "shown": False}], LATE),
+        ([{"message": 0, "shown": False}, {"message": 1, "shown": True}], LATE),
+        ([False, True], LATE),
+        ({"2": True}, None),
+        ({"1": False, "2": True, "3": True}, None),
+        ({"one": False, "2": True}, None),
+        ([{"message": 1, "shown": True}, {"message": 1, "shown": True}], None),
+        ([True], None),
+        ([], None),
+    ],
+)
+def test_marks_are_read_in_any_order_and_form_that_leaves_no_doubt(
+    marks: Any, read: Sequence[bool] | None
+) -> None:
+    answer = json.dumps({**json.loads(said("Any time.", present=True)), "marks": marks})
+    right = said("Any time.", present=True, marks=BOTH)
+    judged, model = ask(answer, right)
+    assert judged.marks == (BOTH if read is None else read)
+    if read is None:
+        assert "There are 2 of them, numbered 1 to" in model.asked[1][-1].text
+        # in vain: `present` counts where it alone decides
+        judged, _ = ask(answer, answer)
+        assert (judged.present, judged.marks) == (True, None)
+        with pytest.raises(AnswerError, match="one for each of 2 replies"):
+            ask(answer, answer, when=When.AT_THE_END)
+
+
+def test_marks_of_an_answer_that_cannot_tell_are_not_asked_for() -> None:
     judged, model = ask(said(present=None, marks=()))
     assert (judged.unscored, judged.marks, len(model.asked)) == (CANNOT_TELL, None, 1)
 

@@ -85,3 +85,17 @@ def test_results_json_holds_what_was_reached_of_what_was_planned() -> None:
         "with_landmarks": 2,
         "reached_last": 0,
     }
+
+
+def test_targets_that_are_not_quoted_alike_are_named_with_their_shares() -> None:
+    found = outcomes({"plain": "++-- +-+-", "marked": "++-- +-+-"})
+    lacking = [
+        replace(outcome, votes=[replace(outcome.votes[0], lacks_quote=place % 4 == 0)])
+        if outcome.key.target_id == "marked"
+        else outcome
+        for place, outcome in enumerate(found)
+    ]
+    said = "verdicts of which no quote is found from 0% (plain) to 25% (marked); they count"
+    for rows, is_said in ((found, False), (lacking, True)):
+        texts = [finding.text for finding in findings(analysed(rows))]
+        assert any(text.startswith(said) for text in texts) is is_said
