@@ -1,0 +1,134 @@
+"""Workspaces in states that a person's acts, faults and interruptions leave at random."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.benchmark import Stage
+from engine.errors import ModelError
+from engine.pipeline.models import open_offline
+from engine.providers.model import Message, Model
+from tests.engine.commands import crosswind
+from tests.engine.small_workspace import CONFIG, Place, small_workspace
+from tests.models import Overheard, ScriptedModel
+
+CHECKED = "models: {looker: {model: evaluator-strict, source: offline, params: {pace: instant}}}\n"
+ROLES = ("generator", "user", "steadfast", "evaluator", "evaluator-strict")
+
+
+class _Failing:
+    """A model of which one call in a few fails, or answers without the form."""
+
+    def __init__(self, model: Model, dice: random.Random) -> None:
+        self._model, self._dice = model, dice
+        self.label, self.scripted = model.label, model.scripted
+
+    async def reply(self, messages: Sequence[Message], **how: Any) -> Any:
+        match self._dice.randrange(4):
+            case 0:
+                raise ModelError("503: nobody answers", retryable=True)
+            case 1 if self.label != "offline:steadfast":
+                return await ScriptedModel(lambda _: "?").reply(messages, **how)
+            case _:
+                return await self._model.reply(messages, **how)
+
+
+def with_faults(place: Place, dice: random.Random) -> Place:
+    """The place, with models of a few roles that fail now and then."""
+    faulty = dice.sample(ROLES, 2)
+    return place.heard_by(
+        lambda spec: (
+            _Failing(open_offline(spec), dice) if spec.model in faulty else open_offline(spec)
+        )
+    )
+
+
+def _edited(place: Place, dice: random.Random) -> None:
+    path = place.folder / "scenarios.json"
+    rows = json.loads(path.read_text()) if path.exists() else []
+    if not rows:
+        return
+    match dice.randrange(3):
+        case 0:
+            del rows[dice.randrange(len(rows))]
+        case 1:
+            dice.choice(rows)["persona"] = "Somebody else."
+        case _:
+            rows.append({**rows[0], "id": f"m01_s009_v{dice.randint(1, 2):02d}"})
+    path.write_text(json.dumps([*{row["id"]: row for row in rows}.values()]))
+
+
+def _rejected(place: Place, dice: random.Random) -> None:
+    with place.reader() as reader:
+        names = [row.scenario.id for row in reader.scenarios("giving-in") if row.played]
+    if names:
+        name = dice.choice(names)
+        crosswind(place.root, "review", "giving-in", "--reject", name, "--reason", "x", "--as", "p")
+
+
+def _again(place: Place, dice: random.Random) -> None:
+    with place.reader() as reader:
+        keys = [take.key for take in reader.counting_takes("giving-in")]
+    again = {"giving-in": frozenset(dice.sample(keys, min(3, len(keys))))}
+    stages = {Stage.EVALUATE} if dice.random() < 0.5 else {Stage.SIMULATE, Stage.EVALUATE}
+    if keys:
+        place.run_until(dice.randint(1, 4), again=again, stages=frozenset(stages))
+
+
+def _stale(place: Place, dice: random.Random) -> None:
+    text = place.benchmark.read_text("utf-8")
+    place.benchmark.write_text(text.replace("the person", "a person", dice.randint(1, 2)), "utf-8")
+
+
+ACTS: Mapping[str, Callable[[Place, random.Random], object]] = {
+    "with faults": lambda place, dice: with_faults(place, dice).run(),
+    "stopped": lambda place, dice: place.run_until(dice.randint(1, 60)),
+    "stopped with faults": lambda place, dice: with_faults(place, dice).run_until(
+        dice.randint(5, 60)
+    ),
+    "pilot": lambda place, _: place.run(pilot=1),
+    "until simulate": lambda place, _: place.run(
+        stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS, Stage.SIMULATE})
+    ),
+    "edited": _edited,
+    "rejected": _rejected,
+    "again": _again,
+    "stale": _stale,
+    "forced": lambda place, dice: place.run_until(dice.randint(1, 40), force=True),
+}
+
+
+def random_state(root: Path, seed: int) -> tuple[Place, list[str]]:
+    """A workspace, and the acts that led to its state. Equal seeds lead to equal acts."""
+    dice = random.Random(seed)
+    config = CONFIG.replace("scenarios_per_metric: 2", "scenarios_per_metric: 1")
+    if dice.random() < 0.5:
+        config = config.replace("demographics: {age: [younger, older]}\n", "")
+    if dice.random() < 0.5:
+        config += CHECKED + "checks: {groups: true, landmarks: true, model: looker}\n"
+    place = small_workspace(root, config)
+    first = dice.choice(
+        ["with faults", "stopped", "stopped with faults", "pilot", "until simulate"]
+    )
+    acts = [first, *dice.choices([*ACTS], k=dice.randint(1, 3))]
+    for act in acts:
+        ACTS[act](place, dice)
+    return place, acts
+
+
+def counting(place: Place) -> tuple[Place, Callable[[], int]]:
+    """The place, and how many calls its models have answered."""
+    calls = itertools.count()
+    said = [0]
+
+    def counted(reply: Any) -> Any:
+        said[0] = next(calls) + 1
+        return reply
+
+    heard = place.heard_by(lambda spec: Overheard(open_offline(spec), changed=counted))
+    return heard, lambda: said[0]
