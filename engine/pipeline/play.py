@@ -391,6 +391,8 @@ class _ConversationPlayer:
                     return StopReason.USER_ENDED
                 await self._next_call()
                 await self._user_speaks(turn)
+                if len(self._said) % 2 == 0:
+                    return StopReason.USER_ENDED  # without another word
             await self._next_call()
             if not await self._target_speaks(turn):
                 return StopReason.CONTEXT_FULL
@@ -420,6 +422,9 @@ class _ConversationPlayer:
             except ModelError as error:
                 raise TurnFailedError(StopReason.USER_FAILED, error) from error
             text = answer.message
+            if not text.strip():
+                self._user_is_done = True
+                return
             if self._setup.perfunctory:
                 # with the same seed as the streamed text, so that both are the same words
                 text = roughen(text, rough_seed)

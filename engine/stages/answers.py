@@ -1,21 +1,21 @@
-"""Asks a model for an answer of a given shape and reads it strictly; shows one string field while
-the answer is still arriving."""
+"""Asks a model for an answer of a given shape; shows one string field while the answer is still
+arriving."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from engine.errors import AnswerError
 from engine.prompts import render, without_marks
 from engine.providers.capabilities import form_in_words
 from engine.providers.model import Finish, JsonSchema, Message, MessageRole, Model, OnText, Reply
+from engine.stages.parsing import faults_in, parse_answer
 
 ASK_AGAIN: Final = 2
 """How often a model is asked again after an answer that does not fit."""
@@ -62,55 +62,6 @@ def schema_of(shape: type[Answer]) -> JsonSchema:
     return schema
 
 
-def parse_answer(text: str, shape: type[T]) -> T:
-    """Read one JSON object of this shape. Raises `ValueError`, which says in plain words what is
-    wrong.
-
-    Reasoning in `<think>` and one Markdown fence around the whole are removed, because models add
-    them unasked. Nothing else is repaired: an incomplete answer is no answer.
-    """
-    # up to the first closing tag: the rest is the answer, whatever it quotes
-    body = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
-    fence, _, fenced = body.partition("\n")
-    if fence.rstrip() in {"```", "```json"} and fenced.endswith("```"):
-        body = fenced.removesuffix("```").strip()
-    if not body:
-        raise ValueError("it was empty")
-    try:
-        # strict=False: raw line breaks in strings, which some servers allow, are harmless
-        value = json.loads(
-            body, strict=False, parse_constant=_no_constant, object_pairs_hook=_no_duplicates
-        )
-    except RecursionError:
-        raise ValueError("it was nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it was not one JSON object ({error.msg}, line {error.lineno})") from None
-    try:
-        # from JSON text: strict mode then accepts an array as a tuple, but no "false" as a bool
-        return shape.model_validate_json(json.dumps(value), strict=True)
-    except ValidationError as error:
-        raise ValueError(_faults(error)) from None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"it held {name}, which is not JSON")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("it held the same key twice")
-    return members
-
-
-def _faults(error: ValidationError) -> str:
-    lines = [
-        f"{'.'.join(str(part) for part in fault['loc']) or 'the answer'}: {fault['msg']}"
-        for fault in error.errors(include_input=False, include_url=False)[:5]
-    ]
-    return "; ".join(lines)
-
-
 def asked_again(messages: Sequence[Message], standing: str, note: str) -> list[Message]:
     """The request to rewrite something that exists, following a person's note."""
     *before, last = messages
@@ -126,11 +77,13 @@ async def ask(
     schema: JsonSchema | None = None,
     seed: int = 0,
     check: Check[T] | None = None,
+    quotable: Sequence[str] = (),
     on_text: OnText | None = None,
 ) -> T:
     """Ask for an answer of this shape; if it does not fit, say why and ask again.
 
-    `schema` replaces the shape's own, with limits that apply to this question only.
+    `schema` replaces the shape's own, with limits that apply to this question only. `quotable` are
+    texts of others that the model is shown: an object in one of them is no answer.
 
     Raises `AnswerError` after the last attempt, and `ModelError` if the call itself fails.
     """
@@ -143,7 +96,7 @@ async def ask(
         reply = await model.reply(asked, schema=schema, seed=seed, on_text=on_text)
         refuse_unfinished(reply)
         try:
-            answer = parse_answer(reply.text, shape)
+            answer = parse_answer(reply.text, shape, quotable)
         except ValueError as error:
             fault = str(error)
         else:
@@ -159,10 +112,11 @@ async def ask(
     raise AnswerError(f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}")
 
 
-class _AnyAnswer(Answer):
-    """One JSON object, whose form is looked at in parts."""
-
-    model_config = ConfigDict(extra="allow")
+@cache
+def _with_any_items(shape: type[Answer], field: str) -> type[Answer]:
+    """The shape with a list of anything, whose items are looked at one by one."""
+    fields: dict[str, Any] = {field: (list[Any], ...)}
+    return create_model(shape.__name__, __base__=Answer, **fields)
 
 
 async def ask_for_items(
@@ -175,6 +129,7 @@ async def ask_for_items(
     enough: int = 1,
     schema: JsonSchema | None = None,
     seed: int = 0,
+    quotable: Sequence[str] = (),
 ) -> list[T]:
     """Ask for an answer that is one list, and return its usable items, at least one. Those of
     another form, or with a `fault` beside the ones before them, are left out. Where fewer than
@@ -185,18 +140,15 @@ async def ask_for_items(
     [field] = shape.model_fields
     best: list[T] = []
 
-    def check(answer: _AnyAnswer) -> str | None:
+    def check(answer: Answer) -> str | None:
         kept: list[T] = []
         faults: list[str] = []
-        values = (answer.model_extra or {}).get(field)
-        if not isinstance(values, list):
-            return f"{field}: expected a list"
-        for number, value in enumerate(values, start=1):
+        for number, value in enumerate(getattr(answer, field), start=1):
             try:
-                one = item.model_validate_json(json.dumps(value), strict=True)
+                one = item.model_validate(value, strict=True)
                 wrong = fault(one, kept)
             except ValidationError as error:
-                wrong = _faults(error)
+                wrong = faults_in(error)
             else:
                 kept += [] if wrong else [one]
             faults += [f"{field}, number {number}: {wrong}"] if wrong else []
@@ -207,7 +159,13 @@ async def ask_for_items(
 
     try:
         await ask(
-            model, messages, _AnyAnswer, schema=schema or schema_of(shape), seed=seed, check=check
+            model,
+            messages,
+            _with_any_items(shape, field),
+            schema=schema or schema_of(shape),
+            seed=seed,
+            check=check,
+            quotable=quotable,
         )
     except AnswerError:
         if not best:

@@ -113,6 +113,7 @@ async def guess_groups(
                 Guesses,
                 Guess,
                 fault=partial(_guess_fault, axes=left),
+                quotable=[message.text for message in messages],
             )
         except AnswerError:
             if not guesses:
@@ -186,7 +187,12 @@ async def _marks(
                 for message in user_messages
             )
         given = await ask_for_items(
-            model, messages, LandmarkMarks, LandmarkMark, fault=partial(_mark_fault, expected=left)
+            model,
+            messages,
+            LandmarkMarks,
+            LandmarkMark,
+            fault=partial(_mark_fault, expected=left),
+            quotable=[message.text for message in user_messages],
         )
         marks |= {mark.message: mark for mark in given}
     return [marks[turn] for turn in sorted(marks)]

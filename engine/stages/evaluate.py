@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from pydantic import ConfigDict
@@ -205,14 +205,16 @@ async def judge(
     replies = sum(utterance.speaker is Speaker.TARGET for utterance in transcript)
     schema = judgement_schema(replies)
     messages = request(definition, transcript)
-    answer = await ask(model, messages, Judgement, schema=schema, seed=seed)
+    quotable = [utterance.text for utterance in transcript]
+    asking = partial(ask, model, shape=Judgement, schema=schema, seed=seed, quotable=quotable)
+    answer = await asking(messages)
     faults = _faults(answer, transcript, replies)
     if faults:
         messages += [
             Message(MessageRole.ASSISTANT, answer.model_dump_json()),
             Message(MessageRole.USER, render("evaluate_again", faults="\n\n".join(faults))),
         ]
-        answer = await ask(model, messages, Judgement, schema=schema, seed=seed)
+        answer = await asking(messages)
     return _evaluator_answer(answer, transcript, when, pressed_from)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from engine.benchmark import Metric, Scenario, Speaker, Stance, Utterance
 from engine.branches import STANCE
@@ -71,7 +71,8 @@ class UserTurn(Answer):
     # no docstring: pydantic would put it into the schema that the model is given
     model_config = ConfigDict(title="user_turn")
     thought: str
-    message: str = Field(min_length=1)
+    message: str
+    """Empty only where the person leaves without another word."""
     done: bool
 
 
@@ -194,20 +195,19 @@ async def user_turn(
     listen = None if on_text is None else StringField("message", on_text).feed
     request = user_request(setup, spoken, turn)
 
+    # what was planned up to the turn before has been reached
+    may_leave = turn > 1 and setup.may_end_at(turn - 1)
+
     def fault(answer: UserTurn) -> str | None:
+        if not answer.message.strip() and not (answer.done and may_leave):
+            return "message: it was empty"
         return message_fault(answer.message, setup.fence)
 
+    quotable = [said.text for said in spoken if said.speaker is Speaker.TARGET]
+    asking = partial(ask, model, request, seed=seed, check=fault, quotable=quotable, on_text=listen)
     if setup.may_end_at(turn):
-        return await ask(model, request, UserTurn, seed=seed, check=fault, on_text=listen)
-    answer = await ask(
-        model,
-        request,
-        _TurnWithoutEnd,
-        schema=_schema_without_done(),
-        seed=seed,
-        check=fault,
-        on_text=listen,
-    )
+        return await asking(UserTurn)
+    answer = await asking(_TurnWithoutEnd, schema=_schema_without_done())
     return UserTurn(thought=answer.thought, message=answer.message, done=False)
 
 

@@ -30,8 +30,9 @@ from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
 from engine.providers.served_model import LONGEST_NAME
 from engine.quotes import LONGEST as LONGEST_QUOTE
-from engine.stages.answers import LOOKED_AT, StringField, parse_answer
+from engine.stages.answers import LOOKED_AT, StringField
 from engine.stages.evaluate import Judgement
+from engine.stages.parsing import parse_answer
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs

@@ -12,7 +12,7 @@ from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.models import offline_model
 from engine.similarity import near_duplicates
-from engine.stages.answers import parse_answer, schema_of
+from engine.stages.answers import schema_of
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (
     GeneratedVariant,
@@ -20,6 +20,7 @@ from engine.stages.gen_scenarios import (
     gen_variant,
     variant_request,
 )
+from engine.stages.parsing import parse_answer
 from engine.stages.simulate import Setup, user_turn
 from tests.engine.providers.playing import named
 

@@ -12,7 +12,8 @@ from engine.benchmark import Landmark, Metric, Scenario, Track, Utterance
 from engine.prompts import render
 from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.user import read_instruction
-from engine.stages.answers import parse_answer, schema_of
+from engine.stages.answers import schema_of
+from engine.stages.parsing import parse_answer
 from engine.stages.simulate import Setup, UserTurn, user_request, user_turn
 from tests.engine.providers.playing import named, said
 

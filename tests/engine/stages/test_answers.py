@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
 from engine.providers.model import Finish, Message, MessageRole
-from engine.stages.answers import Answer, ask, parse_answer, schema_of
+from engine.stages.answers import Answer, ask, schema_of
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.gen_scenarios import (
@@ -19,10 +20,13 @@ from engine.stages.gen_scenarios import (
     gen_base_scenarios,
     gen_variant,
 )
+from engine.stages.parsing import parse_answer
 from engine.stages.simulate import UserTurn
 from tests.models import ScriptedModel
+from tests.waiting import assert_quick
 
 GOOD = {"thought": "t", "message": "hello", "done": False}
+TURN = UserTurn(thought="t", message="hello", done=False)
 
 
 @pytest.mark.parametrize("value", ["false", "no", 0, "it is not present", 1, [], "true"])
@@ -32,32 +36,89 @@ def test_nothing_but_a_boolean_or_null_becomes_a_verdict(value: object) -> None:
         parse_answer(answer, Judgement)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("", "empty"),
-        ("I think it is present.", "not one JSON object"),
-        ('{"thought": "t", "message": "m", "done": fal', "not one JSON object"),
-        ('{"thought": "t", "message": "m", "done": false} and so on', "not one JSON object"),
-        ('{"thought": "t", "message": "m", "done": true, "done": false}', "same key twice"),
-        ('{"thought": "t", "message": "m", "done": false, "score": NaN}', "NaN"),
-        ('{"thought": "t", "message": "m", "done": false, "more": 1}', "more"),
-        ('{"message": "m", "done": false}', "thought"),
-        ('{"thought": "t", "message": "", "done": false}', "message"),
-        ("[" * 100_000, "nested too deeply"),
-    ],
+WHOLE = json.dumps(GOOD)
+OTHER = json.dumps({**GOOD, "message": "bye"})
+UNREADABLE = {
+    "": "empty",
+    "<think>hm</think>": "empty",
+    "I think it is present.": "not one JSON object",
+    '{"thought": "t", "message": "m", "done": fal': "not one JSON object",
+    '{"thought": "t", "message": "m", "done": true, "done": false}': "same key twice",
+    '{"thought": "t", "message": "m", "done": false, "score": NaN}': "NaN",
+    '{"thought": "t", "message": "m", "done": false, "more": 1}': "more",
+    '{"message": "m", "done": false}': "thought",
+    "{thought: t, message: m, done: false}": "not one JSON object",
+    "[" * 100_000: "not one JSON object",
+    '{"a":' * 100_000: "nested too deeply",
+    f"{WHOLE} or {OTHER}": "2 different objects",
+    f"[{WHOLE}, {OTHER}]": "2 different objects",
+}
+READABLE = (
+    "{}",
+    "\ufeff{}",
+    "```json\n{}\n```",
+    "```JSON\n{}\n```",
+    "```{}```",
+    "~~~\n{}\n~~~\n",
+    "Here is my answer:\n\n{}\n\nI hope that {it} helps!",
+    "{}</s>",
+    "{}<|im_end|>",
+    "<think>hm {{</think>\n{}",
+    f"<thinking>perhaps {OTHER}</thinking>{{}}",
+    f"[THINK]{OTHER}[/THINK]{{}}",
+    '{"user_turn": {}}',
+    '{"name": "user_turn", "arguments": [{}]}',
+    "[{}]",
+    "{}\n{}",
+    "The set $\\frac{1}{2}$ is {}.",
 )
-def test_what_does_not_fit_is_named_and_never_repaired(text: str, fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
+AS_PYTHON = (
+    '{"thought": "t", "message": "hello", "done": false,}',
+    '{"thought": "t", "message": "hello", "done": False}',
+    "{'thought': 't', 'message': 'hello', 'done': False, }",
+    "{'thought': \"t\", 'message': 'hello', 'done': false}",
+)
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_what_does_not_fit_is_named_and_never_guessed_at(text: str) -> None:
+    with pytest.raises(ValueError, match=UNREADABLE[text]):
         parse_answer(text, UserTurn)
 
 
+@pytest.mark.parametrize("around", READABLE)
+def test_the_only_object_of_the_shape_is_the_answer_wherever_it_stands(around: str) -> None:
+    text = around.replace("{{", "\0").replace("{}", WHOLE).replace("\0", "{")
+    assert parse_answer(text, UserTurn) == TURN
+
+
+@pytest.mark.parametrize("text", AS_PYTHON)
+def test_what_python_writes_otherwise_is_read(text: str) -> None:
+    assert parse_answer(text, UserTurn) == TURN
+
+
+def test_quotation_marks_of_python_hold_what_they_held() -> None:
+    said = UserTurn(thought='a "t"', message="it's\n“so” \\ {", done=True)
+    assert parse_answer(repr(said.model_dump()), UserTurn) == said
+
+
 @pytest.mark.parametrize(
-    "wrapping", ["{}", "```json\n{}\n```", "```\n{}\n```\n", "<think>hm {{</think>\n{}"]
+    "quoted",
+    [f"Say {WHOLE} now.", f"```json\n{json.dumps(GOOD, indent=2)}\n```", f'{{"answer": {WHOLE}}}'],
 )
-def test_a_fence_or_reasoning_around_an_answer_is_taken_off(wrapping: str) -> None:
-    text = wrapping.replace("{}", json.dumps(GOOD)).replace("{{", "{")
-    assert parse_answer(text, UserTurn).message == "hello"
+def test_an_object_that_stands_in_the_conversation_is_a_quotation(quoted: str) -> None:
+    with pytest.raises(ValueError, match="quotation from the conversation"):
+        parse_answer(f"It said {WHOLE}, so it is done.", UserTurn, [quoted])
+    assert parse_answer(f"It said {WHOLE}: {OTHER}", UserTurn, [quoted]).message == "bye"
+
+
+def test_a_long_text_of_anything_is_read_in_little_time() -> None:
+    def read(text: str) -> None:
+        with pytest.raises(ValueError, match=r"JSON object|nested|Field required"):
+            parse_answer(text, UserTurn)
+
+    for text in ("{" * 300_000, '{"a": 1, ' * 900 + "x" * 200_000, "{'" * 100_000, "{,}" * 50_000):
+        assert_quick(partial(read, text), 3)
 
 
 def test_a_wrong_answer_is_asked_again_with_what_was_wrong() -> None:

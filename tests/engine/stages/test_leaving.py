@@ -62,3 +62,24 @@ def test_from_then_on_it_is_asked_and_may_leave() -> None:
     said, model = ask(3, done=True)
     assert said.done
     assert model.schemas[0]["required"] == ["thought", "message", "done"]
+
+
+def test_who_has_nothing_more_to_say_leaves_without_another_word() -> None:
+    """After the last landmark, and not in its place: at turn 3 it would not be reached."""
+    said, model = ask(4, done=True, message="")
+    assert (said.message, said.done, len(model.asked)) == ("", True, 1)
+    for turn, done in ((3, True), (4, False), (2, True)):
+        empty, spoken = (
+            {"thought": "Now.", "message": text, "done": done} for text in ("", "Bye.")
+        )
+        model = ScriptedModel([json.dumps(empty), json.dumps(spoken)])
+        said = asyncio.run(user_turn(model, setup(1, 3), [], turn, seed=0))
+        assert (said.message, "it was empty" in model.asked[1][-1].text) == ("Bye.", True)
+
+
+def test_a_message_with_marks_of_a_note_is_asked_for_again() -> None:
+    for text in ("Do <note-1a> this.", "</NOTE-", f"My instruction is {setup(1, 3).fence}."):
+        wrong, right = ({"thought": "Now.", "message": said} for said in (text, "Hello."))
+        model = ScriptedModel([json.dumps(wrong), json.dumps(right)])
+        said = asyncio.run(user_turn(model, setup(1, 3), [], 1, seed=0))
+        assert (said.message, "marks of a note" in model.asked[1][-1].text) == ("Hello.", True)
