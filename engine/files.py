@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import blake2b, file_digest
 from io import BufferedReader
 from pathlib import Path
@@ -113,13 +114,17 @@ class NewFile:
         ending: str = "tmp",
         mode: int | None = None,
     ) -> None:
-        """Write `pieces`. `mode` are the permission bits; None leaves them to the umask.
+        """Write `pieces`. `mode` are the permission bits; None are those of the file that there is,
+        or else what the umask allows.
 
         Raises `OSError`, and whatever `pieces` raises; no file is left then.
         """
         self.path = destination.with_name(f".{destination.name}.{ending}")
         """The temporary path, until `move`."""
         self.path.unlink(missing_ok=True)
+        if mode is None:
+            with suppress(OSError):
+                mode = stat.S_IMODE(destination.stat().st_mode)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         # private until it is complete, then given its mode, so that nobody else reads half a file
         bits = 0o666 if mode is None else 0o600
@@ -170,13 +175,11 @@ def replace_file(
 ) -> None:
     """Atomically write `content` to `path`. After an `OSError` the old content is unchanged.
 
-    `mode` are the permission bits; None keeps those of the existing file. Unless `durable`, the
+    `mode` is as for `NewFile`. Unless `durable`, the
     call does not wait for the disk, so a power cut may leave an empty file. Several processes may
     do this at once, and the last one wins, unless this is the only writer: then what a killed
     process left of it is removed.
     """
-    if mode is None and path.exists():
-        mode = stat.S_IMODE(path.stat().st_mode)
     ending = "tmp" if is_only_writer else os.urandom(4).hex()
     new = NewFile(path, [content], ending=ending, mode=mode)
     try:

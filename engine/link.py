@@ -118,6 +118,20 @@ def workers_words(agents: Sequence[AgentStatus]) -> str:
     return " · ".join(parts)
 
 
+class PauseKind(StrEnum):
+    """What holds work up."""
+
+    ASKED = "asked"
+    """A question is to be answered."""
+    TROUBLE = "trouble"
+    """Something outside, such as a full disk."""
+    PERSON = "person"
+    PARKED = "parked"
+    """A target is not called."""
+    WAITS = "waits"
+    """Calls of a model wait: for the next try, a rate limit, or room in a budget."""
+
+
 @dataclass(frozen=True, slots=True)
 class Board:
     """The engine's current status."""
@@ -162,6 +176,25 @@ class Board:
     waiting_messages: int = 0
     """How many messages of `speaking` wait to be sent: for the next try, a rate limit, room in a
     budget, or an answer to the question. A stop does not finish them."""
+
+    @property
+    def pauses(self) -> dict[tuple[PauseKind, str], str]:
+        """What holds the work up, in words, by kind and by what is held up."""
+        if self.state not in {EngineState.RUNNING, EngineState.PAUSED, EngineState.DRAINING}:
+            return {}
+        pauses: dict[tuple[PauseKind, str], str] = {}
+        if self.question is not None:
+            pauses[PauseKind.ASKED, ""] = self.question
+        if self.problem is not None:
+            pauses[PauseKind.TROUBLE, ""] = self.problem
+        if self.state is EngineState.PAUSED and not pauses:
+            pauses[PauseKind.PERSON, ""] = "paused by a person; `crosswind resume` goes on"
+        for wait in self.waits:
+            pauses[PauseKind.WAITS, wait.model] = f"{wait.model} waits: {wait.words}"
+        for target, why in self.parked.items():
+            again = f"`crosswind retry --target {target}` calls it again"
+            pauses[PauseKind.PARKED, target] = f"{target} is parked: {why}; {again}"
+        return pauses
 
     @property
     def spoken(self) -> int:

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
 from engine.service.hosting import hosted_engine, serve
+from engine.service.pauses import PauseNews
 from engine.service.spawning import EngineSettings
 from engine.watch import BenchmarkInfo, Watch
 
@@ -93,7 +95,7 @@ def _do_nothing() -> None:
 
 
 def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
-    news = FailureNews()
+    news, pauses = FailureNews(), PauseNews(questions=False)
     with _printer(plain=plain) as printer, _stop_on_signals(engine):
         engine.start()
         asked: str | None = None
@@ -102,7 +104,10 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
             for fact in watch.poll():
                 _pass_on(fact, news)
             printer.show(watch)
-            question = engine.board().question
+            board = engine.board()
+            for line in pauses.hear(board, time.monotonic()):
+                tell(line)
+            question = board.question
             if question is None:
                 asked = None
             elif question != asked and any(question == note.text for note in watch.progress.notes):

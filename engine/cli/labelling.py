@@ -106,7 +106,7 @@ def _write_sheet(
     rows = ((item.number, item.definition, item.messages) for item in items)
     content = "".join(sheet_lines(progress.sample.seq, rows))
     try:
-        replace_file(path, b"\xef\xbb\xbf" + content.encode(), mode=0o600)
+        replace_file(path, b"\xef\xbb\xbf" + content.encode())
     except OSError as error:
         raise InputError(Problem(f"cannot be written: {error.strerror}", path)) from error
 

@@ -394,16 +394,10 @@ def _last_run(progress: Progress) -> str:
 def _remarks(board: Board | None) -> Sequence[str]:
     if board is None:
         return ()
-    waits = [f"{wait.model} waits: {wait.words}" for wait in board.waits]
-    waits += [
+    limits = [
         f"{limit.model}: {limit.at_once} let through at once, {limit.waiting} calls wait"
         for limit in board.limits
     ]
-    parked = [
-        f"{target} is parked: {why}; `crosswind retry --target {target}` calls it again"
-        for target, why in board.parked.items()
-    ]
-    problem = [text for text in (board.question, board.problem) if text]
     workers = [workers_words(board.agents)] if board.agents else []
     workers += [f"{agent.name} on {agent.host}: {agent.words}" for agent in board.agents]
-    return [*problem, *workers, *waits, *parked, *board.notices]
+    return [*board.pauses.values(), *workers, *limits, *board.notices]

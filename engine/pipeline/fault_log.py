@@ -1,4 +1,5 @@
-"""Writes `crosswind.log`: tracebacks of bugs, and what a workspace's functions print."""
+"""Writes `crosswind.log`: how runs begin, pause and end, tracebacks of bugs, and what a workspace's
+functions print."""
 
 from __future__ import annotations
 
@@ -36,11 +37,11 @@ class FaultLog:
     """Characters of function output written so far."""
 
     def keep(self, what: str, error: BaseException) -> None:
-        """Log a bug. Never raises: a full disk must not end a run for want of a log."""
+        """Log a bug. Never raises."""
         kind, where = type(error).__name__, traceback_text(error)
         trace = "as above" if where in self._shown else f"\n{where}"
         self._shown.add(where)
-        self._write(f"a bug in Crosswind failed {what}: {kind}, {trace.rstrip()}")
+        append_to_log(self.root, f"a bug in Crosswind failed {what}: {kind}, {trace.rstrip()}")
 
     def keep_printed(self, row: str, lines: Sequence[str]) -> None:
         """Log what a function of the workspace wrote to standard error. Never raises."""
@@ -52,12 +53,14 @@ class FaultLog:
         self._printed += len(entry)
         if self._printed > MOST_PRINTED:
             entry += "\n  and more, which is not kept: it is too much for one run"
-        self._write(f"printed by the function, {row}:{entry}")
+        append_to_log(self.root, f"printed by the function, {row}:{entry}")
 
-    def _write(self, words: str) -> None:
-        line = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} {words}\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        with suppress(OSError):
-            descriptor = os.open(self.root / LOG_FILE, flags | os.O_NONBLOCK, 0o600)
-            with os.fdopen(descriptor, "ab") as log:
-                log.write(line.encode("utf-8", "replace"))
+
+def append_to_log(root: Path, words: str) -> None:
+    """Write a line with the time to a workspace's log. Never raises."""
+    line = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} {words}\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError):  # a full disk must not end a run for want of a log
+        descriptor = os.open(root / LOG_FILE, flags | os.O_NONBLOCK, 0o600)
+        with os.fdopen(descriptor, "ab") as log:
+            log.write(line.encode("utf-8", "replace"))

@@ -13,7 +13,6 @@ def main() -> None:
     # forks so that nobody has to wait for the engine, and it belongs to no terminal
     if os.fork():
         os._exit(0)
-    os.umask(0o077)
     sys.exit(run_job(sys.stdin.read(), int(sys.argv[1])))
 
 

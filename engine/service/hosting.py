@@ -5,32 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from engine.cluster.local_processes import LocalProcesses
-from engine.config.workspace import LOG_FILE, Workspace
+from engine.config.workspace import Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
-from engine.pipeline.fault_log import traceback_text
+from engine.pipeline.fault_log import append_to_log, traceback_text
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
+from engine.service.pauses import PauseNews
 from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
-from engine.service.spawning import EngineJob, EngineSettings, StartMessage
+from engine.service.spawning import EngineJob, EngineSettings, StartMessage, open_log
 from engine.store.database import Store, open_store
-from engine.store.filesystem import keep_file_private
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace, workspace_holder
 from engine.store.open_reader import is_older
@@ -90,7 +88,7 @@ def hosted_engine(
     """Yield an engine that holds the workspace for the duration of the block. `processes` are local
     workers that are already starting.
 
-    Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
+    Raises `InputError`, `WorkspaceBusyError`, `StoreError` and `EngineStartError`.
     """
     # before anything is opened: each concurrent conversation needs a connection
     raise_limit()
@@ -99,12 +97,11 @@ def hosted_engine(
     edits = _ConfigurationWatch(settings.config_path)
     path, why = usable_socket(settings.root)
     with (
+        _logged(settings.root),
         # locked first: only the holder of the workspace may migrate its store
         hold_workspace(settings.root, socket=path),
         _sound_store(store_path) as store,
     ):
-        keep_file_private(settings.root / LOG_FILE)
-
         given = GivenValues()
 
         def open_pipeline() -> Pipeline:
@@ -145,14 +142,48 @@ async def serve(
         await server.start()
     except CrosswindError as error:
         engine.warn(UNREACHABLE.format(error))
+    logging = asyncio.create_task(_log_pauses(engine, settings.root))
     try:
         on_ready()
-        return await engine.serve(order)
+        result = await engine.serve(order)
+        append_to_log(settings.root, _end_words(result))
+        return result
     finally:
+        logging.cancel()
         # after errors too: watchers are told goodbye, and do not take the silence for a crash
         await server.close()
 
 
+@contextmanager
+def _logged(root: Path) -> Iterator[None]:
+    """Log the beginning of an engine, and the error that ends it."""
+    open_log(root).close()
+    append_to_log(root, f"begins in {root}")
+    try:
+        yield
+    except CrosswindError as error:
+        append_to_log(root, f"ended: {error}")
+        raise
+    except Exception as error:
+        append_to_log(root, traceback_text(error))
+        append_to_log(root, f"a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
+        raise
+
+
+async def _log_pauses(engine: Engine, root: Path) -> None:
+    news = PauseNews()
+    while True:
+        for line in news.hear(engine.board(), time.monotonic()):
+            append_to_log(root, line)
+        await asyncio.sleep(LOOKS_EVERY_S)
+
+
+def _end_words(result: RunResult) -> str:
+    return "ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed")
+
+
+LOOKS_EVERY_S: Final = 1.0
+"""Seconds between two looks at what holds a run up."""
 BROKEN: Final = 2
 """The exit code after a bug in this program."""
 
@@ -164,18 +195,13 @@ def run_job(text: str, speak: int) -> int:
     word = _ReadySignal(speak)
     try:
         job = read(parsed(text), EngineJob)
-        _log(f"begins in {job.settings.root}")
         with hosted_engine(job.settings, linger=job.linger) as engine:
             result = asyncio.run(_run_engine(engine, job, word))
-        _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
-        _log(f"ended: {error}")
         # the starter is told once: after `ready`, this sends nothing
         word.say(StartMessage(os.getpid(), str(error), error.exit_code))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge of this process)
-        _log(traceback_text(error))
-        _log(f"a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
         fault = f"a bug in Crosswind: {type(error).__name__}; see crosswind.log"
         word.say(StartMessage(os.getpid(), fault, BROKEN))
         return BROKEN
@@ -191,7 +217,7 @@ async def _run_engine(engine: Engine, job: EngineJob, word: _ReadySignal) -> Run
     def stop() -> None:
         nonlocal asked
         asked += 1
-        _log("asked by a signal to stop")
+        append_to_log(job.settings.root, "asked by a signal to stop")
         engine.stop() if asked == 1 else engine.stop_now()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -211,9 +237,3 @@ class _ReadySignal:
         if self._descriptor is not None:
             word.send(self._descriptor)
             self._descriptor = None
-
-
-def _log(text: str) -> None:
-    with suppress(OSError):  # a full disk must not end a run for want of a log
-        sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} {text}\n")
-        sys.stderr.flush()

@@ -96,7 +96,7 @@ def spawn(job: EngineJob) -> int:
     Raises `EngineStartError` with the engine's message and exit code.
     """
     listen, speak = os.pipe()
-    with _open_log(job.settings.root) as log, os.fdopen(listen, "rb") as pipe:
+    with open_log(job.settings.root) as log, os.fdopen(listen, "rb") as pipe:
         try:
             child = subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
                 # `-P`: the current folder may contain a file that is named like a module
@@ -126,8 +126,9 @@ def spawn(job: EngineJob) -> int:
     return word.pid
 
 
-def _open_log(root: Path) -> BinaryIO:
-    """Open the log for the engine's output: its start, its end and its faults."""
+def open_log(root: Path) -> BinaryIO:
+    """Open the log for an engine's start, its end, its pauses and its faults. Raises
+    `EngineStartError`."""
     path = root / LOG_FILE
     # O_NONBLOCK: if a pipe is at this path, it may never be read
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

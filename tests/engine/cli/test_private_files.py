@@ -11,9 +11,12 @@ from typing import Final
 
 import pytest
 
+from engine.files import NewFile
+from engine.store.lock import workspace_holder
 from tests.engine.commands import crosswind
 from tests.engine.importing.building import BENCHMARK, CONFIG
 from tests.engine.small_workspace import small_workspace
+from tests.waiting import until
 
 NAMES: Final = ("crosswind.db*", "search.db*", "crosswind.lock", "crosswind.log")
 RUN: Final = ("run", "--headless", "--anew", "--yes")
@@ -98,3 +101,25 @@ def test_what_others_may_read_is_made_private_by_who_opens_it_to_write(
     mine = "search.db" if words[0] == "search" else "crosswind.db"
     left = {name for name, mode in kept(root).items() if mode != 0o600}
     assert not {name for name in left if name.startswith(mine)}
+
+
+@pytest.mark.parametrize("how", ["--headless", "--detach"])
+def test_files_for_people_have_the_modes_of_the_mask_however_a_run_is_started(
+    root: Path, how: str
+) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    do(root, "run", how, "--anew", "--yes")
+    until(lambda: workspace_holder(root) is None and any(root.glob("benchmarks/*/runs/*/*")))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in root.glob("benchmarks/*/runs/*/*")}
+    assert modes == {0o666 & ~mask}
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.touch()
+    path.chmod(0o640)
+    new = NewFile(path, ["a,b"])
+    assert stat.S_IMODE(new.path.stat().st_mode) == 0o640
+    new.move(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
