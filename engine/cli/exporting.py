@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -15,7 +15,9 @@ from engine.cli.console import tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.config.secrets import Environment
 from engine.display import plural
+from engine.doctor.models import secret_values
 from engine.errors import InputError, Problem
 from engine.report.conversation import (
     Conversation,
@@ -25,6 +27,7 @@ from engine.report.conversation import (
     json_lines,
     takes,
 )
+from engine.report.hidden_keys import hiding
 from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.reader import Reader
@@ -80,6 +83,7 @@ def _logs(
     arguments: argparse.Namespace,
 ) -> Iterator[tuple[str, bytes]]:
     """The logs, one at a time, so that only one is in memory."""
+    hide = _hiding_keys(session)
     for name, keys in selection.items():
         path = session.workspace.definition_path(name)
         definition = load_definition(path) if path.is_file() else None
@@ -104,7 +108,7 @@ def _logs(
             some = {name: frozenset(key for key in mine if key.target_id == target)}
             exported = _counting(_conversations(session, reader, some), counter)
             broken = (
-                next(takes(reader, name, key, session.config.jury))
+                hide(next(takes(reader, name, key, session.config.jury)))
                 for key in sorted(failed)
                 if key.target_id == target
             )
@@ -139,7 +143,7 @@ def _selection(reader: Reader, names: Iterable[str], benchmark: str | None) -> S
 def _conversations(
     session: Session, reader: Reader, selection: Selection
 ) -> Iterator[Conversation]:
-    return chain.from_iterable(
+    found = chain.from_iterable(
         conversations(
             reader,
             name,
@@ -149,6 +153,12 @@ def _conversations(
         )
         for name, keys in selection.items()
     )
+    return map(_hiding_keys(session), found)
+
+
+def _hiding_keys(session: Session) -> Callable[[Conversation], Conversation]:
+    environment = Environment(session.workspace.root)
+    return hiding(secret_values(session.config.every_model, environment))
 
 
 def _metrics(session: Session, name: str) -> dict[str, Metric]:

@@ -3,37 +3,32 @@ may contain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path, PurePath
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from engine.analysis.calibration import Calibration
 from engine.analysis.figures import Analysis
 from engine.cli.console import out
 from engine.cli.session import Session
-from engine.config.secrets import VARIABLE, Environment
-from engine.config.values import texts_with_variables
-from engine.doctor.models import ModelInUse, models_in_use
+from engine.config.secrets import Environment
+from engine.doctor.models import secret_values
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
 from engine.pipeline.labelling.calibrations import LabelledJudges
+from engine.report.hidden_keys import HIDDEN, SHORTEST
 from engine.report.html.page import calibration_page, html_report
 from engine.report.html.view import GENERATOR, Evidence
 from engine.report.site.transcripts import as_json
 from engine.store.reader import Reader
-from engine.trust import NOWHERE
 
 _ENDS: Final = (".html", ".htm")
 _LOOKED_AT: Final = 2_000
 """Bytes at the beginning of a page in which its generator is looked for."""
-_SHORTEST: Final = 12
-"""Characters: shorter keys are not searched for, as `ollama` or `EMPTY` may be plain words."""
-_HIDDEN: Final = "[hidden]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +109,16 @@ def names_to_hide(session: Session, reader: Reader, names: Iterable[str]) -> dic
     """The texts to replace in a published page: keys, and file paths that name models, each with
     its replacement, the longest first."""
     environment = Environment(session.workspace.root)
-    models = models_in_use(session.config, environment)
-    labels = {model.spec.label for model in models}
+    labels = {spec.label for spec in session.config.every_model}
     for name in names:
         for (_, label), served in reader.served_names(name).items():
             labels |= {label, *served}
     shown = {path: PurePath(path).name for path in labels if _is_path(path)}
-    for secret in {key for model in models for key in _keys_of(model, environment)}:
-        if len(secret) >= _SHORTEST:
+    for secret in secret_values(session.config.every_model, environment):
+        if len(secret) >= SHORTEST:
             # as it is spelled in a page, in a script and in a link
             spellings = {secret, as_json(secret)[1:-1], _as_html(secret), quote(secret, safe="")}
-            shown |= dict.fromkeys(spellings, _HIDDEN)
+            shown |= dict.fromkeys(spellings, HIDDEN)
     # a text that contains another one is replaced first
     return dict(sorted(shown.items(), key=lambda pair: -len(pair[0])))
 
@@ -136,17 +130,3 @@ def _as_html(text: str) -> str:
 
 def _is_path(label: str) -> bool:
     return label.startswith(("/", "~/", "./", "../")) and bool(PurePath(label).name)
-
-
-def _keys_of(model: ModelInUse, environment: Environment) -> Iterator[str]:
-    """All secrets of this model: passwords, keys, headers, and variables in its configuration."""
-    if model.endpoint is not None:
-        yield urlsplit(model.endpoint.base_url).password or ""
-        with suppress(InputError):  # a variable that is not set holds no key
-            yield model.endpoint.key()
-        with suppress(InputError):
-            yield from model.endpoint.headers().values()
-    written = [*texts_with_variables(model.spec.extra_body), model.spec.base_url or ""]
-    for name in {name for text in written for name in VARIABLE.findall(text)}:
-        if environment.holds(name):
-            yield environment.resolve(f"${{{name}}}", where="site", to=NOWHERE)

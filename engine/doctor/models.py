@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -225,14 +225,21 @@ def way_to(url: str) -> str:
 
 def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redactor:
     """A redactor of all secrets of these models that can be resolved."""
-    templates, written = list[str](), list[str]()
-    for spec in (model.spec for model in models):
-        templates += [] if spec.apikey is None else [spec.apikey.template]
-        templates += [value.template for value in spec.sent_headers.values()]
-        templates += texts_with_variables(spec.sent_body)
-        written += [spec.model, spec.address]
-    named = environment.hidden_values(written)
-    return Redactor([*_resolved_templates(templates, environment), *named])
+    return Redactor(secret_values((model.spec for model in models), environment))
+
+
+def secret_values(specs: Iterable[ModelSpec], environment: Environment) -> set[str]:
+    """Every key, header and looked-up text of these models whose variables are set."""
+    found = set[str]()
+    for spec in specs:
+        secrets = [*spec.sent_headers.values(), *([] if spec.apikey is None else [spec.apikey])]
+        templates = [
+            *(secret.template for secret in secrets),
+            *texts_with_variables(spec.sent_body),
+        ]
+        found.update(_resolved_templates(templates, environment))
+        found.update(environment.hidden_values([spec.model, spec.address]))
+    return found
 
 
 def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:

@@ -90,6 +90,24 @@ def test_json_lines_hold_every_conversation_to_the_letter(root: Path) -> None:
     assert first["note"] == "the user model is a script, not a language model"
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "md", "inspect-json"])
+def test_a_key_that_a_server_repeats_is_exported_in_no_form(
+    root: Path, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "alert(1)</script>"  # as the server says it, in a message
+    monkeypatch.setenv("MY_KEY", key)
+    config = (root / "config.yaml").read_text("utf-8")
+    model = "{model: m, source: ollama, extra_headers: {X-A: '${MY_KEY}'}}"
+    (root / "config.yaml").write_text(f"{config}\nmodels: {{other: {model}}}\n", "utf-8")
+    export(root, "--format", form, "--out", str(tmp_path / "out"))
+    written = [
+        path for path in (tmp_path / "out", *(tmp_path / "out").rglob("*")) if path.is_file()
+    ]
+    texts = [path.read_text("utf-8") for path in written]
+    assert not [text for text in texts if "alert(1)" in text]
+    assert any("hidden" in text for text in texts) == (form != "csv")  # it has no messages
+
+
 def test_an_id_of_several_benchmarks_is_exported_of_the_named_one(root: Path) -> None:
     asyncio.run(fill(root / "crosswind.db", "other"))
 
