@@ -46,8 +46,11 @@ class Exposure:
 
     @property
     def digest(self) -> str:
-        text = json.dumps([self.to, self.what])
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return _digest(json.dumps([self.to, self.what]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def beginning_of(address: str) -> str:
@@ -127,8 +130,21 @@ class Trust:
     def allow(self, exposures: Sequence[Exposure]) -> None:
         """Remember that a person allowed exactly these. Raises `InputError` where that cannot be
         written."""
+        self._write(self._key(), [one.digest for one in exposures])
+        self._allowed = None
+
+    def is_agreed(self, words: str) -> bool:
+        """Whether a person has agreed to what is said here of this workspace."""
+        return _digest(words) in self._digests(self._agreed_key())
+
+    def agree(self, words: Iterable[str]) -> None:
+        """Remember that a person has agreed to this. Raises as `allow`."""
+        key = self._agreed_key()
+        self._write(key, [*self._digests(key), *map(_digest, words)])
+
+    def _write(self, key: str, digests: Iterable[str]) -> None:
         path = self._path()
-        kept = {**_content(path), self._key(): sorted(one.digest for one in exposures)}
+        kept = {**_content(path), key: sorted({*digests})}
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace_file(path, json.dumps(kept, indent=1).encode(), mode=0o600)
@@ -136,7 +152,6 @@ class Trust:
             hint = "let XDG_STATE_HOME name a folder that can be written"
             what = f"what was allowed cannot be remembered: {error.strerror or error}"
             raise InputError(Problem(what, path, hint=hint)) from error
-        self._allowed = None
 
     def _allows(self, exposure: Exposure) -> bool:
         return exposure.is_usual or self._trusts_all() or exposure.digest in self._read()
@@ -146,10 +161,16 @@ class Trust:
 
     def _read(self) -> frozenset[str]:
         if self._allowed is None:
-            digests = _content(self._path()).get(self._key(), [])
-            known = digests if isinstance(digests, list) else []
-            self._allowed = frozenset(one for one in known if isinstance(one, str))
+            self._allowed = self._digests(self._key())
         return self._allowed
+
+    def _digests(self, key: str) -> frozenset[str]:
+        digests = _content(self._path()).get(key, [])
+        known = digests if isinstance(digests, list) else []
+        return frozenset(one for one in known if isinstance(one, str))
+
+    def _agreed_key(self) -> str:
+        return f"agreed {self._key()}"
 
     def _key(self) -> str:
         return os.path.realpath(self._root)

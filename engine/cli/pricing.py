@@ -18,7 +18,13 @@ from engine.cli.trusting import pass_gate, require_trust
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.pipeline.costs.estimate import FEWEST, LONGEST_WORDS, NOTHING, CostEstimate
+from engine.pipeline.costs.estimate import (
+    FEWEST,
+    LONGEST_WORDS,
+    NOTHING,
+    CostEstimate,
+    Estimator,
+)
 from engine.pipeline.costs.ranges import Calls, Range
 from engine.pipeline.order import Order, PricedOrder, budget_words, cut_off_words
 from engine.pipeline.plan import (
@@ -31,6 +37,7 @@ from engine.pipeline.plan import (
 from engine.pipeline.planner import CENT, calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.store.tables import UnsettledRow
+from engine.trust import Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class PlannedOrder:
     """The smallest differences that each benchmark could detect."""
     call_usd: float = 0.0
     """The most that its dearest call may cost; 0 where not known."""
+    doubts: Sequence[str] = ()
+    """What published prices say of models that are free by the configuration."""
 
     @property
     def total(self) -> CostEstimate:
@@ -68,7 +77,17 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
                 (estimator.most_usd(part.spec, part.role) or 0.0 for part in _parts(plans)),
                 default=0.0,
             ),
+            [*dict.fromkeys(_doubts(estimator, plans))],
         )
+
+
+def _doubts(estimator: Estimator, plans: Sequence[PricedPlan]) -> Iterator[str]:
+    for part in _parts(plans):
+        if (listed := estimator.listed_price(part.spec)) is not None:
+            yield (
+                f"{part.spec.label} is free by its `price`, but {part.spec.destination} is known "
+                f"to charge ${listed[0]:.4g} in, ${listed[1]:.4g} out per million tokens"
+            )
 
 
 def _parts(plans: Sequence[PricedPlan]) -> Iterator[Calls]:
@@ -297,6 +316,10 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     # nothing is paid for, so nobody is asked
     if not any(priced.plan.calls for priced in planned.plans):
         return PricedOrder(order)
+    trust = Trust(session.workspace.root)
+    doubts = [words for words in planned.doubts if not trust.is_agreed(words)]
+    if planned.total.is_free and not doubts:
+        return PricedOrder(order, notes=notes)
     spent = spent_so_far(session)
     with session.reader_or_empty() as reader:
         if (usd := reader.unsettled_usd()) >= CENT:
@@ -305,7 +328,7 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it
     agreed = with_quote(order, planned.total, session.config, unasked=unasked)
-    return PricedOrder(agreed, [*lines, *total], total, notes)
+    return PricedOrder(agreed, [*doubts, *lines, *total], total, notes, doubts)
 
 
 def template_problems(session: Session, order: Order) -> list[Problem]:
@@ -354,7 +377,11 @@ def confirm_order(session: Session, order: Order, arguments: argparse.Namespace)
         pass_gate(session, arguments)
         if not settled(session, arguments):
             return None
-    return answered(checked(session, order, unasked=arguments.yes), arguments)
+    priced = checked(session, order, unasked=arguments.yes)
+    agreed_to = answered(priced, arguments)
+    if priced.doubts and agreed_to is not None and sys.stdin.isatty():
+        Trust(session.workspace.root).agree(priced.doubts)
+    return agreed_to
 
 
 def settled(session: Session, arguments: argparse.Namespace) -> bool:

@@ -113,6 +113,8 @@ class PricedOrder:
     """The last of `lines`, which state the total."""
     notes: Sequence[str] = ()
     """Warnings that do not prevent the order."""
+    doubts: Sequence[str] = ()
+    """The first of `lines`, which need not be said again once they are agreed to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -444,6 +444,21 @@ class Estimator:
         tokens = replace(tokens, tier=tier_of(spec))
         return self.prices.cost_usd(price_of(spec), name, address, tokens)
 
+    def listed_price(self, spec: ModelSpec) -> tuple[float, float] | None:
+        """The published price of a model that is free by its configuration, for a million tokens of
+        input and of output; None where there is none at its address."""
+        name, address = self.places.get(spec.identity, (spec.model, ""))
+        if spec.price is None or spec.price.input or spec.price.output:
+            return None
+        # too few tokens to reach a separate price for long prompts
+        some, tier = 1_000, tier_of(spec)
+        sent, received = Tokens(some, output=0, tier=tier), Tokens(0, output=some, tier=tier)
+        sent_usd = self.prices.cost_usd(None, name, address, sent)
+        received_usd = self.prices.cost_usd(None, name, address, received)
+        if not sent_usd or not received_usd:
+            return None
+        return sent_usd * 1_000_000 / some, received_usd * 1_000_000 / some
+
     def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
         """An upper estimate for a call before one like it has been made; None where not known."""
         if spec.is_offline:

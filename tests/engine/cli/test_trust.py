@@ -6,13 +6,20 @@ import io
 import json
 import shutil
 import sys
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from engine.cli import pricing
+from engine.cli.pricing import checked, confirm_order
+from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.secrets import Environment, Secret
+from engine.config.workspace import Workspace
+from engine.pipeline.order import Order
 from engine.trust import ALLOW_ALL, Exposure, Trust, UntrustedError, screenful
 from tests.engine.commands import Said, Somebody, crosswind
 from tests.protocol_server.server import ProtocolServer
@@ -240,3 +247,34 @@ def test_a_memory_that_cannot_be_read_allows_nothing(tmp_path: Path, content: st
     Trust(tmp_path, environ).allow(exposures)
     assert Trust(tmp_path, environ).covers(exposures)
     assert str(tmp_path) in json.loads(path.read_text())
+
+
+def free(root: Path, **place: str) -> None:
+    """Every model costs nothing by the configuration."""
+    model = {"model": "gpt-5", "price": {"input": 0, "output": 0}, **place}
+    written = {**_all_of(model), "targets": [{"id": "t", **model}]}
+    (root / "config.yaml").write_text(json.dumps(written))
+
+
+def test_a_price_of_0_asks_nothing_but_where_the_list_has_another(
+    strange: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(Workspace(strange), load_config(strange / "config.yaml"))
+    monkeypatch.setattr(pricing, "looked_first", lambda *_: ())
+    order = Order(("b",))
+    free(strange, source="vllm", base_url="http://127.0.0.1:9/v1")
+    offer = checked(replace(session, config=load_config(strange / "config.yaml")), order)
+    assert (offer.lines, offer.order.quote) == ((), None)
+
+    free(strange, source="openai", apikey="${OPENAI_API_KEY}")
+    session = replace(session, config=load_config(strange / "config.yaml"))
+    told = (
+        "gpt-5 is free by its `price`, but https://api.openai.com is known to charge $1.25 in, "
+        "$10 out per million tokens"
+    )
+    assert checked(session, order).lines[0] == told
+    monkeypatch.setattr(sys, "stdin", Somebody("n\ny\n"))
+    arguments = Namespace(yes=False, trust=False)
+    assert confirm_order(session, order, arguments) is None
+    assert confirm_order(session, order, arguments) is not None
+    assert not checked(session, order).lines, "it is asked about once"
