@@ -24,7 +24,7 @@ ALLOW_ALL: Final = "CROSSWIND_TRUST"
 """An environment variable: `all` trusts every workspace, for machines that run nobody else's."""
 NOWHERE: Final = ""
 """The destination of a value that stays in this process."""
-NOT_ALLOWED: Final = "nobody has allowed this workspace what it would do"
+NOT_ALLOWED: Final = "nobody has allowed this workspace what it would do, so nothing was sent: "
 _LONGEST: Final = 200
 _MOST_LINES: Final = 16
 
@@ -71,7 +71,7 @@ class UntrustedError(InputError):
             "if you trust whoever wrote it: in a terminal, all of it is shown and asked about; "
             "`--trust` allows it"
         )
-        what = f"{NOT_ALLOWED}, so nothing was sent: {'; '.join(lines[:_MOST_LINES])}"
+        what = f"{NOT_ALLOWED}{'; '.join(lines[:_MOST_LINES])}"
         super().__init__(Problem(f"{what}{more}", root, hint=hint))
 
 
