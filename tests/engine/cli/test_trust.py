@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -218,7 +219,7 @@ def test_any_other_variable_is(tmp_path: Path, spec: dict[str, object]) -> None:
     assert len(load_config(tmp_path / "config.yaml").exposures) == 1
 
 
-def _all_of(spec: dict[str, object] | dict[str, str]) -> dict[str, object]:
+def _all_of(spec: Mapping[str, object]) -> dict[str, object]:
     model = {"model": "steadfast", **spec}
     return {"user_model": model, "evaluator_model": model, "targets": [{"id": "t", **model}]}
 
