@@ -18,7 +18,7 @@ from engine.kill_points import KillPoint, reached
 from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget
 from engine.pipeline.fault_log import FaultLog
-from engine.pipeline.models import Models, OtherModel, RecordedModel
+from engine.pipeline.models import Models, OtherModel, RecordedModel, role_words
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow, StateRow
@@ -175,6 +175,7 @@ class RunContext(BenchmarkContext):
             target=target,
             session=session,
             on_other=self._other_answered,
+            on_loose=self._answered_loosely,
             on_printed=self.faults.keep_printed,
         )
 
@@ -182,6 +183,13 @@ class RunContext(BenchmarkContext):
         """Warn once about each substitute model: nobody would read a warning for each reply."""
         if self.models.is_new(other):
             self.note(NoteKind.WARNING, other.words)
+
+    def _answered_loosely(self, role: Role, label: str) -> None:
+        if self.models.writes_loosely(role, label):
+            words = (
+                f"the {role_words(role, None)} ({label}) writes more than the JSON that is asked"
+            )
+            self.note(NoteKind.WARNING, f"{words} for: the one object in it is read")
 
     async def attempt(
         self,

@@ -287,6 +287,7 @@ class Models:
         self._open: dict[int, tuple[ModelSpec, Model]] = {}
         """By identity: specifications that differ only in their keys are different models."""
         self._others: set[tuple[Role, str | None, str, str]] = set()
+        self._loose: set[tuple[Role, str]] = set()
 
     def open(self, spec: ModelSpec) -> Model:
         """Return the model of a specification, opened once. Raises `InputError`."""
@@ -304,6 +305,13 @@ class Models:
             return False
         self._others.add(kind)
         return True
+
+    def writes_loosely(self, role: Role, label: str) -> bool:
+        """Whether this is the first answer of this model in this role that had other text around
+        it, in the run."""
+        is_first = (role, label) not in self._loose
+        self._loose.add((role, label))
+        return is_first
 
     def target(self, target_id: str) -> Model:
         """Return the model of a target, opened once. Raises `InputError`."""
@@ -369,6 +377,8 @@ class RecordedModel:
     clock: Callable[[], float] = time.monotonic
     on_other: OnOther | None = None
     """Called for each reply that another model gave."""
+    on_loose: Callable[[Role, str], None] | None = None
+    """Called for each answer that was read although it was not just the object asked for."""
     on_printed: Callable[[str, Sequence[str]], None] | None = None
     """Called with the row of work and what a function printed for it."""
     served_by: str | None = None
@@ -381,6 +391,10 @@ class RecordedModel:
     @property
     def scripted(self) -> bool:
         return self.model.scripted
+
+    def note_form(self) -> None:
+        if self.on_loose is not None:
+            self.on_loose(self.role, self.label)
 
     async def reply(
         self,

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -15,7 +15,7 @@ from engine.errors import AnswerError
 from engine.prompts import render, without_marks
 from engine.providers.capabilities import form_in_words
 from engine.providers.model import Finish, JsonSchema, Message, MessageRole, Model, OnText, Reply
-from engine.stages.parsing import faults_in, parse_answer
+from engine.stages.parsing import faults_in, is_bare, parse_answer
 
 ASK_AGAIN: Final = 2
 """How often a model is asked again after an answer that does not fit."""
@@ -69,6 +69,13 @@ def asked_again(messages: Sequence[Message], standing: str, note: str) -> list[M
     return [*before, Message(last.role, f"{last.text.rstrip()}\n\n{more.strip()}\n")]
 
 
+@runtime_checkable
+class NotesForm(Protocol):
+    """A model of which is noted that it does not keep to the form of answers."""
+
+    def note_form(self) -> None: ...
+
+
 async def ask(
     model: Model,
     messages: Sequence[Message],
@@ -102,6 +109,8 @@ async def ask(
         else:
             fault = (check(answer) if check else None) or ""
             if not fault:
+                if isinstance(model, NotesForm) and not is_bare(reply.text):
+                    model.note_form()
                 return answer
         asked += [
             # its answer is included: a model that sees what it wrote corrects it, one that does not

@@ -67,6 +67,14 @@ def parse_answer(text: str, shape: type[T], quotable: Sequence[str] = ()) -> T:
             raise ValueError(f"it held {len(answers)} different objects of that shape")
 
 
+def is_bare(text: str) -> bool:
+    """Whether a text is one JSON object and nothing else."""
+    try:
+        return isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _fitting(value: JsonValue, shape: type[T]) -> Iterator[tuple[JsonValue, T]]:
     """Yield the outermost parts of a value that have the shape."""
     try:

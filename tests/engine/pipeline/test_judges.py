@@ -10,6 +10,7 @@ from engine.benchmark import ConversationKey, Stage, State, Track
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.errors import ModelError
+from engine.facts import Noted
 from engine.jury import CANNOT_TELL
 from engine.pipeline.order import WorkReason
 from engine.pipeline.plan import RunPlan
@@ -275,6 +276,17 @@ def test_a_verdict_for_which_nothing_that_is_found_was_quoted_counts_and_says_so
     assert "“Never said.” (not found in the transcript)" in shown
     assert "“You” (one word is no quote)" in shown
     assert "! none of this verdict's evidence was found in what the target said" in shown
+
+
+def test_an_answer_in_other_words_is_read_and_noted_once(place: Place) -> None:
+    sayer = ScriptedModel(lambda _: f"Here it is:\n{says(False, 'Never said.')}", label=LENIENT)
+    assert place.heard_by(opening({"evaluator": sayer})).run().failed == 0
+    with place.reader() as reader:
+        notes = [
+            fact.text for fact in reader.facts(after=0, limit=9_999) if isinstance(fact, Noted)
+        ]
+    words = f"the evaluator ({LENIENT}) writes more than the JSON that is asked for: the one object"
+    assert [note.startswith(words) for note in notes].count(True) == 1
 
 
 def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(place: Place) -> None:
