@@ -324,6 +324,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         for event in typed:
             self.post_message(event)
         preload()
+        self.run_worker(self.engine.correct_states(), group="describe")
 
     async def on_event(self, event: events.Event) -> None:
         """Hold back keys while the configuration is read, as nothing can be drawn without it. Mouse

@@ -163,7 +163,7 @@ class Planner:
         estimator = self.estimator(*context.config.models_beside_targets, *others)
         by_kind: dict[tuple[Role, ModelId], ExpectedCalls] = {}
         per_unit: defaultdict[str, dict[tuple[Role, ModelId], float]] = defaultdict(dict)
-        for stage in plan_run(context, order, judge).calls:
+        for stage in plan_run(context, order, judge, with_stale=False).calls:
             for part in stage.parts:
                 estimate = estimator.estimate([part])
                 if estimate.usd.expected and estimate.calls.expected:
@@ -317,7 +317,7 @@ class RemainingWork:
         """Work it out from the files and the store, as a run for everything would. Raises
         `InputError` and `StoreError`."""
         seq = bench.reader.last_seq()
-        plan = plan_run(bench, Order((bench.name,)))
+        plan = plan_run(bench, Order((bench.name,)), with_stale=False)
         reviews = Reviews.of(bench.definition, bench.reader)
         waiting = [] if bench.config.review is ReviewMode.OFF else reviews.waiting()
         to_write = [work.unit for work in plan.work if work.stage is Stage.GEN_SCENARIOS]

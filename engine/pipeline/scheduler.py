@@ -269,7 +269,7 @@ class BenchmarkRun:
     def correct_states(self, *, at_end: bool = False) -> None:
         """Store the state of each row of work that is in another than the stored one. At the end,
         a failure is kept until the next run, so that its reason can be read."""
-        plan = plan_run(self.bench, Order((self.bench.name,)))
+        plan = plan_run(self.bench, Order((self.bench.name,)), with_stale=False)
         self.bench.store.tell(
             *(
                 self.bench.state_row(row.stage, row.unit, row.state, target=row.target)

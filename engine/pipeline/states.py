@@ -3,7 +3,7 @@ decides it, for the engine that stores states and for all who read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from engine.benchmark import Stage, State
 from engine.pipeline.context import BenchmarkContext
@@ -22,27 +22,22 @@ def corrections(bench: BenchmarkContext, plan: RunPlan) -> list[StateCorrection]
     try failed. What the benchmark wants no longer, or cannot judge yet, is dropped. Only while no
     order is at work, as one that is announces and settles its own rows.
     """
+    stored = {stage: bench.reader.units(bench.name, stage) for stage in _STAGES}
     return [
         StateCorrection(bench.name, stage, row.unit, row.target, row.state, state)
         for stage in _STAGES
-        for row, state in _states(bench, plan, stage)
+        for row, state in _states(plan, stored, stage)
         if state is not row.state
     ]
 
 
 def _states(
-    bench: BenchmarkContext, plan: RunPlan, stage: Stage
+    plan: RunPlan, stored: Mapping[Stage, Mapping[str, StateRow]], stage: Stage
 ) -> Iterator[tuple[StateRow, State]]:
-    planned = {(work.stage, work.unit) for work in plan.work if not work.optional}
-    stored = bench.reader.units(bench.name, stage)
-    failed_talks = {
-        row.unit
-        for row in bench.reader.units(bench.name, Stage.SIMULATE).values()
-        if row.state is State.FAILED
-    }
-    for row in stored.values():
+    planned = {work.unit for work in plan.work if work.stage is stage and not work.optional}
+    for row in stored[stage].values():
         is_failed = row.state is State.FAILED
-        if (stage, row.unit) in planned:
+        if row.unit in planned:
             yield row, State.FAILED if is_failed else State.QUEUED
         elif row.unit in plan.made[stage]:
             yield row, State.DONE
@@ -50,7 +45,9 @@ def _states(
             yield row, State.DROPPED
         elif stage is Stage.EVALUATE:
             # nothing is to judge before it is played
-            yield row, State.DROPPED if row.unit in failed_talks else State.QUEUED
+            played = stored[Stage.SIMULATE].get(row.unit)
+            is_failed = played is not None and played.state is State.FAILED
+            yield row, State.DROPPED if is_failed else State.QUEUED
         else:
             # it waits for a person's approval
             yield row, State.FAILED if is_failed else State.QUEUED

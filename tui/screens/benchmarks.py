@@ -276,6 +276,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     async def _read(self, feed: BenchmarkFeed[Any], name: str, seconds: float) -> None:
         await feed.read(name, seconds)
+        if feed is self._ahead:
+            self.shell.engine.correct(name, self._ahead.of(name))
         self._changed = True
         self._draw_detail()
         self.refresh_bindings()

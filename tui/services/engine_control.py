@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -49,6 +50,12 @@ _SETTLES: Final = 2.0
 
 T = TypeVar("T")
 Then = Callable[[Response], None]
+
+
+def changed_at(path: Path) -> float:
+    """When a file, or the log of a store, was changed last; 0 without one."""
+    files = [file for file in (path, path.with_name(f"{path.name}-wal")) if file.exists()]
+    return max((file.stat().st_mtime for file in files), default=0.0)
 
 
 class QuitChoice(Enum):
@@ -280,6 +287,26 @@ class EngineControl:
         `CrosswindError`."""
         return self._backend.is_template(benchmark)
 
+    async def correct_states(self) -> None:
+        """Count the rows of work as they are, where these may not be in their stored states: rows
+        that failed, those of a run that was cut off, and where files were changed since."""
+        progress, written = self._watch.progress, changed_at(self._watch.reader.path)
+        for info in self._watch.benchmarks:
+            files = [] if info.definition is None else [*info.definition.parent.glob("*.[yj]*")]
+            has_failed = any(progress.stage_tally(info.name, stage).failed for stage in Stage)
+            is_new = any(changed_at(file) > written for file in files)
+            if not (has_failed or is_new or progress.run_end is None):
+                continue
+            with suppress(CrosswindError):
+                self.correct(info.name, await asyncio.to_thread(self.ahead, info.name))
+        self._look()
+
+    def correct(self, benchmark: str, ahead: RemainingWork | None) -> None:
+        """As `correct_states`, of one benchmark, by its remaining work."""
+        # an engine at work settles its own rows
+        if ahead is not None and not self.at_work:
+            self._watch.correct(benchmark, ahead.corrections, ahead.seq)
+
     def ahead(self, benchmark: str) -> RemainingWork | None:
         """The work that waits for a person; None if not available. Slow, so do not call it on the
         event loop. Raises `CrosswindError`."""
@@ -379,8 +406,15 @@ class EngineControl:
 
     def _order_for(self, request: Request) -> Order | None:
         units = self._watch.reader.failed_units() if request.command is Command.RETRY else ()
+        corrections = self._watch.corrections.values()
+        over = {(row.benchmark, row.stage, row.unit) for rows in corrections for row in rows}
         return order_for(
-            request, {WorkRow(unit.benchmark, unit.unit): unit.target for unit in units}
+            request,
+            {
+                WorkRow(unit.benchmark, unit.unit): unit.target
+                for unit in units
+                if (unit.benchmark, unit.stage, unit.unit) not in over
+            },
         )
 
     def _start_for(self, request: Request, show: Then) -> None:
