@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.benchmark import Metric, Stage, State
 from engine.facts import Fact, NoteKind, TakeStarted, VerdictGiven
-from engine.jury import Jury
+from engine.jury import Counts, Jury
 from engine.link import EngineLink
 from engine.progress import Progress, StateCorrection, StateCounts
 from engine.scripted import Parts, scripts_in_words
@@ -62,6 +62,9 @@ class BenchmarkInfo:
     """What the benchmark asks, from that file."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """By id; empty before metrics are written."""
+    counts: Callable[[Reader], Counts] | None = field(default=None, compare=False)
+    """Reads what counts by the files as they are; None before the configuration is read. Raises
+    `CrosswindError`."""
 
     @property
     def at_work(self) -> BenchmarkInfo:
@@ -130,6 +133,12 @@ class Watch:
         """Decides whose verdicts count, in all benchmarks; None before the configuration is
         read."""
         return next((benchmark.jury for benchmark in self.benchmarks), None)
+
+    def counts(self, benchmark: str) -> Counts | None:
+        """What counts in a benchmark; None before the configuration is read. Raises
+        `CrosswindError`."""
+        counts = next((info.counts for info in self.benchmarks if info.name == benchmark), None)
+        return None if counts is None else counts(self.reader)
 
     @property
     def judges(self) -> Sequence[str]:

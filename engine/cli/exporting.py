@@ -87,15 +87,17 @@ def _logs(
     for name, keys in selection.items():
         path = session.workspace.definition_path(name)
         definition = load_definition(path) if path.is_file() else None
-        used = reader.usage_by_model(name)
-        mine = [
-            take.key for take in reader.counting_takes(name) if keys is None or take.key in keys
-        ]
-        failed = [
-            key
-            for key in _failed_conversations(reader, name) - {*mine}
-            if keys is None or key in keys
-        ]
+        used, counts = reader.usage_by_model(name), session.counts(name, reader)
+        # a log has no place for what does not count: its own sums would include it
+        played = {take.key for take in reader.counting_takes(name)}
+        mine, failed = (
+            sorted(
+                key
+                for key in some
+                if (keys is None or key in keys) and counts.asked.why_not(key) is None
+            )
+            for some in (played, _failed_conversations(reader, name) - played)
+        )
         for target in sorted({key.target_id for key in (*mine, *failed)}):
             about = LogOf(
                 benchmark=name,
@@ -108,7 +110,7 @@ def _logs(
             some = {name: frozenset(key for key in mine if key.target_id == target)}
             exported = _counting(_conversations(session, reader, some), counter)
             broken = (
-                hide(next(takes(reader, name, key, session.config.jury)))
+                hide(next(takes(reader, name, key, counts)))
                 for key in sorted(failed)
                 if key.target_id == target
             )
@@ -148,7 +150,7 @@ def _conversations(
             reader,
             name,
             metrics=_metrics(session, name),
-            jury=session.config.jury,
+            counts=session.counts(name, reader),
             keys=keys,
         )
         for name, keys in selection.items()

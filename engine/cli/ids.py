@@ -11,10 +11,7 @@ from engine.benchmark import ConversationKey, base_id
 from engine.branches import Branch
 from engine.cli.command_line import nearest_word
 from engine.cli.session import Session
-from engine.config.benchmark_file import load_definition
-from engine.config.schema import config_of
 from engine.errors import InputError, Problem
-from engine.pipeline.counting import wanted_now
 from engine.store.reader import Reader
 
 
@@ -85,10 +82,8 @@ def still_asked_for(
     by_benchmark: dict[str, frozenset[ConversationKey]] = {}
     with session.reader() as reader:
         for name, of_benchmark in keys.items():
-            definition = load_definition(session.workspace.definition_path(name))
-            config = config_of(session.config, name)
-            wanted = {conversation.key for conversation in wanted_now(definition, config, reader)}
-            own = (key for key in of_benchmark if key in wanted or str(key) in named)
+            asked = session.counts(name, reader).asked
+            own = (key for key in of_benchmark if asked.why_not(key) is None or str(key) in named)
             by_benchmark[name] = frozenset(own)
     return {name: of_benchmark for name, of_benchmark in by_benchmark.items() if of_benchmark}
 

@@ -28,7 +28,6 @@ def site(arguments: argparse.Namespace) -> int:
             arguments.out,
             _counted_benchmarks(session, reader, names),
             reader,
-            session.config.jury,
             datetime.now(UTC),
             names_to_hide(session, reader, names),
         )
@@ -45,4 +44,6 @@ def _counted_benchmarks(
         counted = counted_of(definition, session.config, reader)
         begun = validations(session.workspace, session.config, name)
         reports = [report_of(validation, reader) for validation in begun]
-        yield CountedBenchmark(definition, counted.analysis, counted.outcomes, reports)
+        yield CountedBenchmark(
+            definition, counted.analysis, counted.outcomes, counted.counts, reports
+        )

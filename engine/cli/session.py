@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from engine.config.secrets import Environment
 from engine.config.values import OFFLINE_JUDGES
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
+from engine.jury import Counts
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
@@ -154,6 +156,10 @@ class Session:
         """The named benchmarks, or all. Raises `InputError` for one that does not exist."""
         return self.workspace.require_benchmarks(names)
 
+    def counts(self, benchmark: str, reader: Reader) -> Counts:
+        """What counts by the files as they are. Raises `InputError`."""
+        return _counts(self.workspace, self.config, benchmark, reader)
+
     @property
     def target_ids(self) -> set[str]:
         return {target.id for target in self.config.targets}
@@ -273,9 +279,17 @@ def describe_benchmarks(
             definition=definition.path,
             description=definition.description,
             metrics={metric.id: metric for metric in definition.metrics},
+            counts=partial(_counts, workspace, config, definition.name),
         ).with_parts(played.get(definition.name) or parts)
         for definition in definitions
     ]
+
+
+def _counts(workspace: Workspace, config: Config, benchmark: str, reader: Reader) -> Counts:
+    # no frame of the app waits for what plans and reviews
+    from engine.pipeline.counting import counts_in
+
+    return counts_in(workspace, config, benchmark, reader)
 
 
 def offered_judges(config: Config) -> list[EvaluatorInfo]:

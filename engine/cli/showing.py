@@ -26,9 +26,17 @@ from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import marked_turns, one_line
 from engine.errors import InputError, Problem
-from engine.jury import TIED, Jury, counting_votes, pass_words, verdict_to_show, why_unscored
+from engine.jury import (
+    NO_VERDICT,
+    NOT_JUDGED,
+    CountedVerdicts,
+    Counts,
+    Jury,
+    NotCounted,
+    pass_words,
+)
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
-from engine.report.conversation import shown_take, takes
+from engine.report.conversation import Conversation, shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.records import others_who_spoke
@@ -63,19 +71,38 @@ def search(arguments: argparse.Namespace) -> int:
         hits = index.search(
             text, speaker=speaker, benchmark=arguments.benchmark, limit=arguments.limit
         )
+        why_not = _why_not(session, reader, hits)
         count = len(hits)
         if count == arguments.limit:
             count = index.count(text, speaker=speaker, benchmark=arguments.benchmark)
     if arguments.json:
-        out_json([{"conv_id": str(hit.key), **asdict(hit)} for hit in hits])
-    for hit in () if arguments.json else hits:
+        out_json(
+            [
+                {"conv_id": str(hit.key), **asdict(hit), "counts": why is None, "why_not": why}
+                for hit, why in zip(hits, why_not, strict=True)
+            ]
+        )
+    for hit, why in () if arguments.json else zip(hits, why_not, strict=True):
         who = "user" if hit.speaker is Speaker.USER else "target"
-        out(f"{hit.benchmark} {hit.key} turn {hit.turn} {who}: {_snippet(hit)}")
+        left_out = "" if why is None else f" (does not count: {why})"
+        out(f"{hit.benchmark} {hit.key} turn {hit.turn} {who}{left_out}: {_snippet(hit)}")
     if count > len(hits):
         tell(f"{len(hits):,} of {count:,}; --limit N shows more")
     if not hits and not arguments.json:
         tell(f"no message holds {text!r}")
     return 0
+
+
+def _why_not(session: Session, reader: Reader, hits: Sequence[Hit]) -> list[NotCounted | None]:
+    """For each hit, why its take does not count; None if it does."""
+    counts = {name: session.counts(name, reader) for name in {hit.benchmark for hit in hits}}
+    reasons: list[NotCounted | None] = []
+    for hit in hits:
+        takes = reader.takes(hit.benchmark, hit.key)
+        counting = next((take.seq for take in reversed(takes) if take.finished), None)
+        take = next(take for take in takes if take.number == hit.take)
+        reasons.append(counts[hit.benchmark].why_not_pooled(take, counting))
+    return reasons
 
 
 def _snippet(hit: Hit) -> str:
@@ -93,7 +120,7 @@ def _as_text(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
         case "scenario":
             yield from _scenario(session, reader, named)
         case _:
-            yield from _conversation(reader, named, session.config.jury)
+            yield from _conversation(session, reader, named)
 
 
 def _find_metric(session: Session, named: IdMatch) -> Metric:
@@ -120,11 +147,12 @@ def _scenario(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]
     yield f"{named.id} · {named.benchmark} · metric {row.scenario.metric_id}"
     yield from _setup(row.scenario)
     takes = [take for take in reader.takes(named.benchmark) if take.key.scenario_id == named.id]
+    counts = session.counts(named.benchmark, reader)
     if takes:
         yield ""
         yield "conversations"
     for key in dict.fromkeys(take.key for take in takes):
-        yield f"  {key}  {_standing_words(reader, named.benchmark, key, session.config.jury)}"
+        yield f"  {key}  {_standing_words(reader, named.benchmark, key, counts)}"
 
 
 def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[str]:
@@ -141,23 +169,26 @@ def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[st
         yield from _wrapped(mark.instruction + never, f"  turn {mark.turn}: ")
 
 
-def _standing_words(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) -> str:
+def _standing_words(reader: Reader, benchmark: str, key: ConversationKey, counts: Counts) -> str:
     take = reader.counting_take(benchmark, key)
-    return "not played to its end" if take is None else _counts(reader.verdicts(take.seq), jury)
+    if take is None:
+        return NotCounted.UNFINISHED
+    counted = counts.verdicts_on(take, reader.verdicts(take.seq))
+    why = counts.why_not_pooled(take, take.seq)
+    return f"{'' if why is None else f'does not count, {why}: '}{_come_to(counted)}"
 
 
-def _counts(verdicts: Sequence[Verdict], jury: Jury) -> str:
-    if not verdicts:
-        return "not judged yet"
-    verdict = verdict_to_show(verdicts, jury) or verdicts[-1]
-    why = why_unscored(verdicts, jury)
-    return f"· unscored, {TIED}" if why == TIED else _outcome(verdict)
+def _come_to(counted: CountedVerdicts[Verdict]) -> str:
+    if counted.shown is None:
+        return NOT_JUDGED
+    if counted.passed is None and counted.unscored != NO_VERDICT:
+        return f"· unscored, {counted.unscored}"
+    return _outcome(counted.shown)
 
 
-def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
-    key = ConversationKey.parse(named.id)
-    counted = reader.counting_take(named.benchmark, key)
-    for shown in takes(reader, named.benchmark, key, jury):
+def _conversation(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
+    key, counts = ConversationKey.parse(named.id), session.counts(named.benchmark, reader)
+    for shown in takes(reader, named.benchmark, key, counts):
         take = shown.take
         yield f"{named.id} · {named.benchmark} · take {take.number}"
         parts = played_by(take.user_model, take.model, scripted=take.scripted)
@@ -169,15 +200,16 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         yield f"  ended: {_end(take)}"
         for fault in take.faults:
             yield from _wrapped(f"user model, {fault}", "  ! ")
-        counts = counted is not None and take.seq == counted.seq
-        if counts:
-            yield f"  counts: {_counts(shown.verdicts, jury)}"
+        if shown.why_not is None:
+            yield f"  counts: {_come_to(counts.verdicts_on(take, shown.verdicts))}"
+        else:
+            yield f"  does not count: {shown.why_not}"
         for line in others_who_spoke(shown.messages, take):
             yield from _wrapped(line, "  ! ")
         if shown.scenario is not None:
             yield from _setup(shown.scenario, shown.never_reached)
         yield from _transcript(shown.messages)
-        yield from _verdicts(shown.verdicts, jury, counts=counts)
+        yield from _verdicts(shown, counts.jury)
         yield from _checks(shown.checks)
         yield ""
 
@@ -211,15 +243,14 @@ def _by_other(served_by: str | None) -> str:
     return "" if served_by is None else f" (from {one_line(served_by)})"
 
 
-def _verdicts(verdicts: Sequence[Verdict], jury: Jury, *, counts: bool) -> Iterator[str]:
-    """Those of a take; `counts` is whether it is the one that counts."""
-    counted = counting_votes(verdicts, jury) if counts else ()
-    for verdict in verdicts:
+def _verdicts(shown: Conversation, jury: Jury) -> Iterator[str]:
+    """Those of a take, each with whether it counts or why not."""
+    for verdict, why in zip(shown.verdicts, shown.verdicts_why_not, strict=True):
         yield ""
         words = pass_words(verdict, jury)
         again = f", {words}" if words else ""
         other = _by_other(verdict.served_by)
-        decides = ", counts" if verdict in counted else ""
+        decides = ", counts" if why is None else "" if why == shown.why_not else f", {why}"
         yield f"verdict of {verdict.judge}{again}{other}{decides}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         if verdict.marks is not None:
@@ -277,6 +308,6 @@ def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]
             return {**head, "scenario": asdict(rows[named.id].scenario)}
         case _:
             key = ConversationKey.parse(named.id)
-            jury = session.config.jury
-            shown = [shown_take(take) for take in takes(reader, named.benchmark, key, jury)]
+            counts = session.counts(named.benchmark, reader)
+            shown = [shown_take(take) for take in takes(reader, named.benchmark, key, counts)]
             return {**head, "takes": shown[::-1]}

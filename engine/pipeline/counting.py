@@ -3,13 +3,14 @@ than the store says, or is stale."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import ConversationKey, Metric
 from engine.checks import UserAuditMode
-from engine.config.benchmark_file import Definition
-from engine.config.schema import Config
+from engine.config.benchmark_file import Definition, load_definition
+from engine.config.schema import Config, config_of
+from engine.config.workspace import Workspace
 from engine.jury import AskedConversations, Counts, Jury
 from engine.pipeline.review.reviews import standing_acts
 from engine.pipeline.scenario_edits import reader_of_files
@@ -35,14 +36,14 @@ def asked_of(definition: Definition, config: Config, reader: Reader) -> AskedCon
             for row in reader.scenarios(definition.name)
             if row.played
         },
-        metrics={metric.id for metric in definition.metrics},
+        metrics=tuple(metric.id for metric in definition.metrics),
         targets=tuple(target.id for target in config.targets),
         samples=config.generation.num_samples,
         rejected=_rejected(reader, definition.name),
     )
 
 
-def _rejected(reader: Reader, benchmark: str) -> frozenset[str]:
+def _rejected(reader: Reader, benchmark: str) -> Sequence[str]:
     """The scenarios of which a rejection is the newest that a person said."""
     newest = {
         item.id: act.action
@@ -50,7 +51,7 @@ def _rejected(reader: Reader, benchmark: str) -> frozenset[str]:
         for item in act.items
         if item.kind == ReviewKind.SCENARIO
     }
-    return frozenset(name for name, action in newest.items() if action is ReviewAction.REJECT)
+    return sorted(name for name, action in newest.items() if action is ReviewAction.REJECT)
 
 
 def counts_of(definition: Definition, config: Config, reader: Reader) -> Counts:
@@ -62,6 +63,14 @@ def counts_of(definition: Definition, config: Config, reader: Reader) -> Counts:
 def counts_without_files(benchmark: str) -> Counts:
     """As `counts_of`, where the workspace has no definition of the benchmark any more."""
     return Counts(AskedConversations(benchmark, {}, (), (), 0), Jury(()))
+
+
+def counts_in(workspace: Workspace, config: Config, benchmark: str, reader: Reader) -> Counts:
+    """As `counts_of`, by the benchmark's name. Raises `InputError`."""
+    path = workspace.definition_path(benchmark)
+    if not path.is_file():
+        return counts_without_files(benchmark)
+    return counts_of(load_definition(path), config_of(config, benchmark), reader)
 
 
 def wanted_conversations(

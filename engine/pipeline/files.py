@@ -24,7 +24,7 @@ from engine.files import digest_on_disk
 from engine.identity import digest
 from engine.jury import Counts
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.counting import counts_without_files
+from engine.pipeline.counting import counts_of, counts_without_files
 from engine.pipeline.results import CountedResults, counted_of, take_counts, verdicts_left_out
 from engine.pipeline.scenario_edits import edits_of, scenarios_path
 from engine.pipeline.stored_conversations import StoredConversations
@@ -193,7 +193,7 @@ def _sources(bench: BenchmarkContext, counted: _OnceCounted) -> MirrorSources:
         metrics=definition.metrics,
         targets=[TargetName(target.id, target.model) for target in config.targets],
         results=LazyResults(repr((definition, config)), results),
-        jury=config.jury,
+        counts=counts_of(definition, config, counted.reader),
     )
 
 

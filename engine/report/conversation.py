@@ -9,12 +9,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
 from engine.display import clean, one_line, without_long_marks
-from engine.jury import Jury, what_counts, why_unscored
+from engine.jury import Counts, NotCounted, counted_verdicts
 from engine.quotes import why_not_found
 from engine.scripted import scripted_note
 from engine.store.mirror_rows import (
@@ -30,8 +30,6 @@ from engine.store.mirror_rows import (
 from engine.store.reader import Reader
 from engine.store.records import others_of, others_who_spoke
 from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
-
-NOT_JUDGED: Final = "not judged yet"
 
 _AT_ONCE: Final = 100
 
@@ -49,6 +47,10 @@ class Conversation:
     verdicts: Sequence[Verdict]
     passed: bool | None
     unscored: str | None
+    why_not: NotCounted | None
+    """Why it counts in no result beside others; None if it does."""
+    verdicts_why_not: Sequence[NotCounted | None]
+    """The same for each verdict."""
     checks: Sequence[CheckRow] = ()
 
     @property
@@ -77,10 +79,11 @@ def conversations(
     benchmark: str,
     *,
     metrics: Mapping[str, Metric],
-    jury: Jury | None,
+    counts: Counts | None,
     keys: Collection[ConversationKey] | None = None,
 ) -> Iterator[Conversation]:
-    """The counting takes by scenario, target and sample; only `keys` where they are given."""
+    """The newest finished takes by scenario, target and sample, whether they count or not; only
+    `keys` where they are given. Without `counts`, all judges vote, as nobody was configured."""
     history = reader.scenario_history(benchmark)
     takes = (take for take in reader.counting_takes(benchmark) if keys is None or take.key in keys)
     # a hundred at a time: few queries, and never all transcripts in memory
@@ -99,17 +102,18 @@ def conversations(
                 metric=metrics.get(_metric_id(scenario, verdicts)),
                 messages=by_take[take.seq],
                 verdicts=verdicts,
-                passed=what_counts(verdicts, jury),
-                unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
+                **_counted(counts, take, verdicts, take.seq),
                 checks=checked[take.seq],
             )
 
 
 def takes(
-    reader: Reader, benchmark: str, key: ConversationKey, jury: Jury | None
+    reader: Reader, benchmark: str, key: ConversationKey, counts: Counts | None
 ) -> Iterator[Conversation]:
     """Every take of a conversation, the newest first. Raises `StoreError`."""
-    for take in reversed(reader.takes(benchmark, key)):
+    all_takes = reader.takes(benchmark, key)
+    counting = next((take.seq for take in reversed(all_takes) if take.finished), None)
+    for take in reversed(all_takes):
         verdicts = reader.verdicts(take.seq)
         yield Conversation(
             benchmark=benchmark,
@@ -118,10 +122,34 @@ def takes(
             metric=None,
             messages=reader.messages(take.seq),
             verdicts=verdicts,
-            passed=what_counts(verdicts, jury),
-            unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
+            **_counted(counts, take, verdicts, counting),
             checks=reader.checks_of([take.seq])[take.seq],
         )
+
+
+class _Counted(TypedDict):
+    """The fields of a `Conversation` that say what counts."""
+
+    passed: bool | None
+    unscored: str | None
+    why_not: NotCounted | None
+    verdicts_why_not: Sequence[NotCounted | None]
+
+
+def _counted(
+    counts: Counts | None, take: StoredTake, verdicts: Sequence[Verdict], counting: int | None
+) -> _Counted:
+    if counts is None:
+        of_take, why = counted_verdicts(verdicts, None), None
+    else:
+        of_take = counts.verdicts_on(take, verdicts)
+        why = counts.why_not_pooled(take, counting)
+    return {
+        "passed": of_take.passed,
+        "unscored": of_take.unscored,
+        "why_not": why,
+        "verdicts_why_not": [why or of_take.why_not(verdict) for verdict in verdicts],
+    }
 
 
 def _metric_id(scenario: Scenario | None, verdicts: Sequence[Verdict]) -> str:
@@ -132,9 +160,9 @@ def _metric_id(scenario: Scenario | None, verdicts: Sequence[Verdict]) -> str:
 
 COLUMNS: Final = (
     "benchmark conv_id id metric_id metric_name metric_type target model sample take user_model "
-    "stop_reason turns demographic passed unscored judge source pass verdict_metric_id "
-    "verdict_present verdict_passed verdict_unscored justification quotes scripted "
-    "target_served_by user_served_by judge_served_by"
+    "stop_reason turns demographic counts why_not passed unscored judge source pass "
+    "verdict_counts verdict_why_not verdict_metric_id verdict_present verdict_passed "
+    "verdict_unscored justification quotes scripted target_served_by user_served_by judge_served_by"
 ).split()
 """The columns of the CSV: one row for each verdict, and one for a conversation without any."""
 
@@ -166,11 +194,21 @@ def as_object(conversation: Conversation) -> dict[str, Any]:
         "scripted": conversation.scripted,
         **note,
         "transcript": [_message(message) for message in conversation.messages],
+        **_counts(conversation.why_not),
         "passed": conversation.passed,
         "unscored": conversation.unscored,
-        "verdicts": [_verdict(verdict) for verdict in conversation.verdicts],
+        "verdicts": _verdicts(conversation),
         **_checks(conversation),
     }
+
+
+def _counts(why_not: NotCounted | None) -> dict[str, Any]:
+    return {"counts": why_not is None, "why_not": None if why_not is None else why_not.value}
+
+
+def _verdicts(conversation: Conversation) -> list[dict[str, Any]]:
+    pairs = zip(conversation.verdicts, conversation.verdicts_why_not, strict=True)
+    return [{**_verdict(verdict), **_counts(why)} for verdict, why in pairs]
 
 
 def _checks(conversation: Conversation) -> dict[str, Any]:
@@ -205,12 +243,17 @@ def shown_take(conversation: Conversation) -> dict[str, Any]:
             conversation.take,
             "take target sample model user_model scripted stop_reason user_faults",
         ),
+        **_counts(conversation.why_not),
+        "passed": conversation.passed,
+        "unscored": conversation.unscored,
         "scenario": None if conversation.scenario is None else asdict(conversation.scenario),
         "landmarks_never_reached": [mark.turn for mark in conversation.never_reached],
         "transcript": [message_values(message, fields) for message in conversation.messages],
         "verdicts": [
-            without_unknown(verdict_values(verdict, _JUDGED), "label")
-            for verdict in conversation.verdicts
+            {**without_unknown(verdict_values(verdict, _JUDGED), "label"), **_counts(why)}
+            for verdict, why in zip(
+                conversation.verdicts, conversation.verdicts_why_not, strict=True
+            )
         ],
         **_checks(conversation),
     }
@@ -238,14 +281,16 @@ def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
     """The header, and a row for each verdict; rows end with CR LF, as in RFC 4180."""
     yield csv_line(COLUMNS)
     for conversation in conversations:
-        for verdict in conversation.verdicts or (None,):
-            fields = _fields(conversation, verdict)
+        whole = as_object(conversation)
+        verdicts: list[dict[str, Any]] = whole["verdicts"]
+        for verdict in verdicts or [{}]:
+            fields = _fields(conversation, whole, verdict)
             yield csv_line([cell(fields[column]) for column in COLUMNS])
 
 
-def _fields(conversation: Conversation, verdict: Verdict | None) -> dict[str, object]:
-    whole = as_object(conversation)
-    values = {} if verdict is None else _verdict(verdict)
+def _fields(
+    conversation: Conversation, whole: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, object]:
     return {
         **whole,
         "target": conversation.take.key.target_id,
@@ -254,6 +299,8 @@ def _fields(conversation: Conversation, verdict: Verdict | None) -> dict[str, ob
         "demographic": whole.get("demographic") or "",
         **{name: values.get(name) for name in ("judge", "source", "pass", "justification")},
         "quotes": values.get("quotes") or "",
+        "verdict_counts": values.get("counts"),
+        "verdict_why_not": values.get("why_not"),
         "verdict_metric_id": values.get("metric_id"),
         "verdict_present": values.get("present"),
         "verdict_passed": values.get("passed"),
@@ -360,8 +407,8 @@ def document(conversation: Conversation) -> list[str]:
     for message in conversation.messages:
         lines += _message_lines(message)
     lines += ("", "## Verdicts")
-    for verdict in conversation.verdicts:
-        lines += _verdict_lines(verdict)
+    for verdict, why in zip(conversation.verdicts, conversation.verdicts_why_not, strict=True):
+        lines += _verdict_lines(verdict, why)
     if not conversation.verdicts:
         lines += ("", "There is none yet.")
     return lines
@@ -383,6 +430,7 @@ def _fact_lines(conversation: Conversation) -> Iterator[str]:
         "user model": take.user_model,
         "take": f"{take.number}, ended: {ended.replace('_', ' ')}",
         "result": f"{_ANSWERS[conversation.passed]}{reason}",
+        "counts": "yes" if conversation.why_not is None else f"no: {conversation.why_not}",
     }
     facts["not as asked"] = "; ".join(others_who_spoke(conversation.messages, take))
     for name, value in facts.items():
@@ -423,10 +471,12 @@ def _message_lines(message: MessageRow) -> list[str]:
     return lines
 
 
-def _verdict_lines(verdict: Verdict) -> list[str]:
+def _verdict_lines(verdict: Verdict, why_not: NotCounted | None) -> list[str]:
     reason = "" if verdict.unscored is None else f": {verdict.unscored}"
     present = {True: "present", False: "absent", None: "open"}[verdict.present]
     summary = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
+    if why_not is not None:
+        summary += f"; does not count: {why_not}"
     other = "" if verdict.served_by is None else f", from {escaped(one_line(verdict.served_by))}"
     lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}{other}"]
     lines += ("", escaped(one_line(summary)), "", *quoted_block(verdict.justification))

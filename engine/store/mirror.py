@@ -18,7 +18,7 @@ from engine.branches import benchmark_fault, folder_of
 from engine.errors import DamagedError, InputError, StoreError
 from engine.files import NewFile, digest_on_disk, read_regular
 from engine.identity import program_digest
-from engine.jury import Jury
+from engine.jury import Counts
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE
 from engine.store.json_file import json_array, json_lines, json_object, json_value
@@ -68,8 +68,8 @@ class MirrorSources:
     """The targets whose files are written."""
     results: object | None
     """The content of `results.json`, or what computes it; None to leave the file alone."""
-    jury: Jury | None = None
-    """The judges and passes that count in `scores.json`."""
+    counts: Counts | None = None
+    """What counts in `scores.json`; all judges vote if None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Mirror:
     def made_from(self, benchmark: str, sources: MirrorSources) -> str:
         """Return a digest of everything that decides what the files hold."""
         rows = self._reader.rows_digest(benchmark)
-        inputs = repr((program_digest(), rows, sources.metrics, sources.targets, sources.jury))
+        inputs = repr((program_digest(), rows, sources.metrics, sources.targets, sources.counts))
         digest = blake2b(inputs.encode(errors="replace"), digest_size=16)
         results = sources.results
         if isinstance(results, LazyResults):
@@ -174,7 +174,7 @@ class Mirror:
             how = f"scenario {base}, from which others were made, is missing"
             raise part_is_damaged(self._reader.connection.path, how)
         metrics = {metric.id: metric for metric in sources.metrics}
-        content = MirrorContent(self._reader, benchmark, metrics, sources.jury)
+        content = MirrorContent(self._reader, benchmark, metrics, sources.counts)
         if only is None or "scenarios.json" in only:
             yield "scenarios.json", json_array(content.scenarios()), True
         if only is None or HISTORY in only:

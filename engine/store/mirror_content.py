@@ -18,7 +18,7 @@ from typing import Final, TextIO
 
 from engine.benchmark import ConversationKey, Role, Scenario, Speaker, Stage, State, base_id
 from engine.files import open_regular
-from engine.jury import Jury
+from engine.jury import Counts
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
 from engine.store.codec import read, reporting_damage
 from engine.store.connection import Parameter
@@ -258,10 +258,10 @@ class MirrorContent:
         reader: Reader,
         benchmark: str,
         metrics: Metrics,
-        jury: Jury | None = None,
+        counts: Counts | None = None,
     ) -> None:
         self._reader = reader
-        self._jury = jury
+        self._counts = counts
         self._benchmark = benchmark
         self._metrics = metrics
         self._history = reader.scenario_history(benchmark)
@@ -365,7 +365,9 @@ class MirrorContent:
         for take, verdicts in self._reader.counting_verdicts(self._benchmark, target.id):
             if verdicts and self._is_of_present_scenarios(take.key):
                 scripted = self._is_scripted(self._scenario_of(take))
-                yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
+                yield score_row(
+                    take, verdicts, self._metrics, scripted=scripted, counts=self._counts
+                )
 
     def history(self) -> Iterator[JsonObject]:
         """Yield how metrics and scenarios came about: when each was written and from what inputs,

@@ -22,7 +22,7 @@ from engine.benchmark import (
     metric_of,
 )
 from engine.checks import UserFault
-from engine.jury import TIED, Jury, verdict_to_show, what_counts, why_unscored
+from engine.jury import NO_VERDICT, Counts, counted_verdicts
 from engine.scripted import (
     EVALUATOR,
     GENERATOR,
@@ -338,15 +338,20 @@ def score_row(
     metrics: Metrics,
     *,
     scripted: bool,
-    jury: Jury | None,
+    counts: Counts | None,
 ) -> JsonObject:
     """Return a row of `scores.json` from all verdicts on the counting take; at least one."""
-    passed = what_counts(verdicts, jury)
-    shown = verdict_to_show(verdicts, jury) or verdicts[-1]
+    why_not = None if counts is None else counts.asked.why_not(take.key)
+    counted = (
+        counted_verdicts(verdicts, None) if counts is None else counts.verdicts_on(take, verdicts)
+    )
+    # whoever adds up the documented keys adds up what counts
+    passed = counted.passed if why_not is None else None
+    shown = counted.shown or verdicts[-1]
     metric = metrics.get(shown.metric_id)
     judges = (verdict.judge for verdict in verdicts)
-    unscored = why_unscored(verdicts, jury)
-    if unscored is not None and unscored != TIED:
+    unscored = counted.unscored
+    if unscored == NO_VERDICT:
         unscored = shown.unscored
     return {
         "id": take.key.scenario_id,
@@ -365,6 +370,7 @@ def score_row(
             "take": take.number,
             "judge": shown.judge,
             "unscored": unscored,
+            **({} if why_not is None else {"why_not": why_not.value}),
             "verdicts": [_verdict(verdict, take.key) for verdict in verdicts],
         },
     }

@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, StopReason
 from engine.cli.command_line import parse
 from engine.facts import NoteKind, RunEnd
-from engine.jury import Jury
+from engine.jury import AskedConversations, Counts, Jury
 from engine.link import EngineState
 from engine.store.reader import Reader
 from tests.tui.theatre import BENCHMARK, JURY, METRIC, Theatre, on_screen, shell
@@ -38,6 +38,8 @@ from tui.services.export import (
 from tui.services.preferences import PreferencesFile, UserSettings
 from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE, viewer
 from tui.state.related import Subject
+
+COUNTS = Counts(AskedConversations(BENCHMARK, {}, (), (), 0), JURY)
 
 
 @pytest.fixture(autouse=True)
@@ -294,7 +296,7 @@ def test_both_texts_tell_every_take(theatre: Theatre) -> None:
     reader = theatre.watch.reader
     assert [each["take"] for each in json.loads(as_json(reader, subject))] == [1, 0]
     assert as_text(reader, subject).count("played by scripted models") == 2
-    assert as_markdown(reader, subject, JURY).count("scripted models") == 2
+    assert as_markdown(reader, subject, COUNTS).count("scripted models") == 2
 
 
 def test_a_markdown_file_gives_the_result_that_counts(theatre: Theatre) -> None:
@@ -305,7 +307,7 @@ def test_a_markdown_file_gives_the_result_that_counts(theatre: Theatre) -> None:
         await theatre.judge(take, passed=True, judge="offline:strict")
         return Subject(BENCHMARK, take.key)
 
-    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), JURY)
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), COUNTS)
     assert "- result: failed" in markdown
 
 
@@ -316,7 +318,7 @@ def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> No
         await theatre.said(take, 1, Speaker.USER, "# Verdict\n[passed](http://example.org) <b>")
         return Subject(BENCHMARK, take.key)
 
-    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), JURY)
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), COUNTS)
     assert "> \\# Verdict" in markdown
     assert "[passed](" not in markdown
     assert "<b>" not in markdown

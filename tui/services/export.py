@@ -21,7 +21,7 @@ from textual.app import App
 from engine.benchmark import ENDINGS, Scenario
 from engine.display import clean, plural
 from engine.errors import CrosswindError
-from engine.jury import Jury
+from engine.jury import Counts
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, StoredTake, Verdict
@@ -133,10 +133,10 @@ def as_text(reader: Reader, subject: Subject) -> str:
     return clean("\n".join(lines) + "\n")
 
 
-def as_markdown(reader: Reader, subject: Subject, jury: Jury | None) -> str:
+def as_markdown(reader: Reader, subject: Subject, counts: Counts | None) -> str:
     """A conversation as `crosswind export --format md` writes it, with messages escaped, but with
     every take. Raises `StoreError`."""
-    return _every_take(reader, subject, jury, markdown=True)
+    return _every_take(reader, subject, counts, markdown=True)
 
 
 def as_json(reader: Reader, subject: Subject) -> str:
@@ -156,17 +156,23 @@ def as_table(watch: Watch, listed: Sequence[int]) -> str:
         keys[benchmark].add(key)
     metrics = {info.name: info.metrics for info in watch.benchmarks}
     found = (
-        conversations(reader, name, metrics=metrics.get(name, {}), jury=watch.jury, keys=keys[name])
+        conversations(
+            reader,
+            name,
+            metrics=metrics.get(name, {}),
+            counts=watch.counts(name),
+            keys=keys[name],
+        )
         for name in keys
     )
     return "".join(csv_lines(chain.from_iterable(found)))
 
 
-def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown: bool) -> str:
+def _every_take(reader: Reader, subject: Subject, counts: Counts | None, *, markdown: bool) -> str:
     # imported with the first file, like the tables of other formats: no frame waits these 16 ms
     from engine.report.conversation import copied_take, document, takes
 
-    all_takes = takes(reader, subject.benchmark, subject.key, jury)
+    all_takes = takes(reader, subject.benchmark, subject.key, counts)
     if markdown:
         return "\n".join(line for take in all_takes for line in (*document(take), ""))
     return json.dumps([copied_take(conversation) for conversation in all_takes], indent=2) + "\n"
@@ -337,7 +343,11 @@ class Exporter:
         else:
             name = _file_name(subject)
             self._run_in_background(
-                self._exported(name, ".md", lambda: as_markdown(reader, subject, self._watch.jury))
+                self._exported(
+                    name,
+                    ".md",
+                    lambda: as_markdown(reader, subject, self._watch.counts(subject.benchmark)),
+                )
             )
 
     def _picture(self) -> str:

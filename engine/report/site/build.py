@@ -24,7 +24,7 @@ from engine.analysis.validation_figures import ValidationReport
 from engine.config.benchmark_file import Definition
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file, sync
-from engine.jury import Jury
+from engine.jury import Counts
 from engine.report.html.site import PublishedBenchmark, folder_of, site_pages
 from engine.report.site.transcripts import ChunkWriter, Transcripts
 from engine.report.writing import told_as_store_error
@@ -206,6 +206,7 @@ class CountedBenchmark:
     definition: Definition
     analysis: Analysis
     outcomes: Sequence[Outcome]
+    counts: Counts
     validations: Sequence[ValidationReport] = ()
 
 
@@ -219,7 +220,6 @@ def write_site(
     place: Path,
     benchmarks: Iterable[CountedBenchmark],
     reader: Reader,
-    jury: Jury,
     at: datetime,
     instead_of: Mapping[str, str],
 ) -> BuiltSite:
@@ -227,7 +227,7 @@ def write_site(
     `InputError` and `StoreError`."""
     with new_site(place, instead_of) as folder:
         published = [
-            _with_transcripts(folder, benchmark, reader, jury, number)
+            _with_transcripts(folder, benchmark, reader, number)
             for number, benchmark in enumerate(benchmarks, 1)
         ]
         for name, text in site_pages(published, at):
@@ -236,7 +236,7 @@ def write_site(
 
 
 def _with_transcripts(
-    folder: SiteFolder, counted: CountedBenchmark, reader: Reader, jury: Jury, number: int
+    folder: SiteFolder, counted: CountedBenchmark, reader: Reader, number: int
 ) -> PublishedBenchmark:
     home = folder_of(counted.definition.name)
     pieces = ChunkWriter(lambda name, text: folder.write(f"{home}/data/{name}", text))
@@ -245,7 +245,7 @@ def _with_transcripts(
         benchmark=counted.definition.name,
         outcomes={outcome.key: outcome for outcome in counted.outcomes},
         metrics={metric.id: metric for metric in counted.definition.metrics},
-        jury=jury,
+        counts=counted.counts,
         targets=[result.target for result in counted.analysis.targets],
     ).write(pieces)
     # the name depends on the data, so that a page always loads the data of its own site

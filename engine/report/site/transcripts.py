@@ -17,7 +17,7 @@ from typing import Any, Final
 from engine.analysis.figures import Outcome
 from engine.benchmark import ENDINGS, ConversationKey, Metric, Speaker
 from engine.display import clean
-from engine.jury import Jury, counting_votes, pass_words
+from engine.jury import Counts, Jury, pass_words
 from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
 from engine.report.conversation import Conversation, as_object, conversations, takes
 from engine.store.mirror_rows import verdict_values
@@ -113,7 +113,7 @@ class Transcripts:
     outcomes: Mapping[ConversationKey, Outcome]
     """The outcome of every conversation that the numbers rest on."""
     metrics: Mapping[str, Metric]
-    jury: Jury
+    counts: Counts
     targets: Sequence[str]
     """In the order of the tables."""
 
@@ -129,7 +129,7 @@ class Transcripts:
             self.reader,
             self.benchmark,
             metrics=self.metrics,
-            jury=self.jury,
+            counts=self.counts,
             keys=self.outcomes.keys(),
         )
         for conversation in all_conversations:
@@ -137,17 +137,17 @@ class Transcripts:
             outcome = self.outcomes[key]
             earlier = self._earlier(key, conversation.take.seq) if key in replayed else []
             published = {
-                **_published(conversation, self.jury),
+                **_published(conversation, self.counts.jury),
                 "passed": outcome.passed,
                 "unscored": outcome.unscored,
                 "stale": sorted(
                     {*outcome.stale.take, *(w for v in outcome.stale.verdicts for w in v)}
                 ),
-                "earlier_takes": [_published(take, self.jury) for take in earlier],
+                "earlier_takes": [_published(take, self.counts.jury) for take in earlier],
             }
             place = transcripts.add(clean_values(published))
             number = index.add(conversation, outcome, place, is_replayed=bool(earlier))
-            for verdict in counting_votes(conversation.verdicts, self.jury):
+            for verdict in _that_count(conversation):
                 for quote in verdict.quotes:
                     quotes.add([number, quote.turn or 0, clean(quote.text)])
         pieces.add(INDEX, index.value(transcripts.close(), quotes.close()))
@@ -160,7 +160,7 @@ class Transcripts:
 
     def _earlier(self, key: ConversationKey, counted: int) -> list[Conversation]:
         """The finished takes that no longer count, the newest first."""
-        all_takes = takes(self.reader, self.benchmark, key, self.jury)
+        all_takes = takes(self.reader, self.benchmark, key, self.counts)
         return [
             conversation
             for conversation in all_takes
@@ -239,15 +239,15 @@ def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
     value = as_object(conversation)
     if conversation.scenario is not None:
         value["demographic"] = _cleaned_names(conversation.scenario.demographic)
-    counted = counting_votes(conversation.verdicts, jury)
+    counted = _that_count(conversation)
     telling = counted or conversation.verdicts  # the verdicts whose evidence is marked
     for row, message in zip(value["transcript"], conversation.messages, strict=True):
         if message.speaker is Speaker.TARGET:
             quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
             row["content"] = with_marked_passages(message.text, quotes)
     value["verdicts"] = [
-        _verdict(verdict, pass_words(verdict, jury), counts=verdict in counted)
-        for verdict in conversation.verdicts
+        _verdict(verdict, pass_words(verdict, jury), counts=why is None)
+        for verdict, why in zip(conversation.verdicts, conversation.verdicts_why_not, strict=True)
     ]
     value["never_reached"] = [mark.turn for mark in conversation.never_reached]
     reason = conversation.take.stop_reason
@@ -256,6 +256,11 @@ def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
     if conversation.scenario is not None and conversation.scenario.target_system_prompt is not None:
         value["target_system_prompt"] = conversation.scenario.target_system_prompt
     return value
+
+
+def _that_count(conversation: Conversation) -> list[Verdict]:
+    pairs = zip(conversation.verdicts, conversation.verdicts_why_not, strict=True)
+    return [verdict for verdict, why in pairs if why is None]
 
 
 def _verdict(verdict: Verdict, again: str, *, counts: bool) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from engine.importing.importer import Importer, Watcher
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.jury import Jury
+from engine.pipeline.counting import counts_in
 from engine.store.database import Store, open_store
 from engine.store.mirror import Mirror, MirrorSources, TargetName
 from engine.store.open_reader import open_reader
@@ -105,7 +106,12 @@ class Odd:
                         metrics=[FIRM, FLATTERS],
                         targets=[TargetName(target, f"model of {target}") for target in TARGETS],
                         results=None,
-                        jury=self.jury,
+                        counts=counts_in(
+                            Workspace(self.root),
+                            load_config(self.root / "config.yaml"),
+                            name,
+                            reader,
+                        ),
                     ),
                 )
         return self

@@ -41,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def played(place: Place) -> list[Conversation]:
     metrics = {metric.id: metric for metric in load_definition(place.benchmark).metrics}
     with closing(open_reader(place.root / "crosswind.db")) as reader:
-        found = conversations(reader, "giving-in", metrics=metrics, jury=None)
+        found = conversations(reader, "giving-in", metrics=metrics, counts=None)
         return [one for one in found if one.take.key.target_id == "holds"]
 
 

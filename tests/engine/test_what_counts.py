@@ -1,0 +1,312 @@
+"""The sums of every outlet are those of `results`, whatever was done to the workspace before."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config.schema import load_config
+from tests.engine.commands import crosswind
+from tests.engine.small_workspace import Place, small_workspace
+
+Sums = dict[tuple[str, str], tuple[int, int]]
+"""By target and metric: passed and scored conversations."""
+
+NAME = "giving-in"
+REJECT = ("review", NAME, "--reject", "m01_s002", "--reason", "unlike a person", "--by", "ada")
+MODELS = (
+    "\nmodels:\n  blunt: {model: user, source: offline, params: {pace: instant, mood: blunt}}\n"
+)
+
+
+def sums(rows: Iterable[tuple[str, str, object]]) -> Sums:
+    """Of target, metric, and whether it passes, None where it is unscored."""
+    passed: Counter[tuple[str, str]] = Counter()
+    scored: Counter[tuple[str, str]] = Counter()
+    for target, metric, value in rows:
+        if value is not None:
+            passed[target, metric] += int(bool(value))
+            scored[target, metric] += 1
+    return {cell: (passed[cell], number) for cell, number in sorted(scored.items())}
+
+
+def of_results(place: Place) -> Sums:
+    [rows] = crosswind(place.root, "results", "--json", code=0).json().values()
+    return sums_of_rows(rows)
+
+
+def sums_of_rows(rows: Iterable[Mapping[str, Any]]) -> Sums:
+    return {
+        (row["target_model"], metric): (of["n_passed"], of["n_total"])
+        for row in rows
+        for metric, of in sorted(row["by_metric"].items())
+        if of["n_total"]
+    }
+
+
+# Outlets: those that look at the files as they are
+
+
+def of_csv(place: Place) -> Sums:
+    rows = csv.DictReader(io.StringIO(exported(place, "csv")))
+    values = {"true": True, "false": False, "": None}
+    once = {row["conv_id"]: row for row in rows if row["counts"] == "true"}
+    return sums((row["target"], row["metric_id"], values[row["passed"]]) for row in once.values())
+
+
+def of_verdicts_in_csv(place: Place) -> Sums:
+    """With one judge and pass, the verdicts that count are what counts."""
+    rows = csv.DictReader(io.StringIO(exported(place, "csv")))
+    return sums(
+        (row["target"], row["metric_id"], row["verdict_passed"] == "true")
+        for row in rows
+        if row["verdict_counts"] == "true"
+    )
+
+
+def of_jsonl(place: Place) -> Sums:
+    rows = map(json.loads, exported(place, "jsonl").splitlines())
+    return sums(
+        (row["target"]["id"], row["metric_id"], row["passed"]) for row in rows if row["counts"]
+    )
+
+
+def exported(place: Place, form: str) -> str:
+    return crosswind(place.root, "export", "--format", form, NAME, code=0).out
+
+
+def of_inspect(place: Place) -> Sums:
+    folder = place.root / "logs"
+    crosswind(
+        place.root, "export", "--format", "inspect-json", "--out", str(folder), "--force", code=0
+    )
+    rows = []
+    for path in folder.glob("*.json"):
+        log = json.loads(path.read_text("utf-8"))
+        for sample in log["samples"]:
+            if "counts" in sample["scores"]:
+                value = {"C": True, "I": False, "N": None}[sample["scores"]["counts"]["value"]]
+                metric = sample["metadata"]["metric"]["id"]
+                rows.append((log["eval"]["metadata"]["target"], metric, value))
+    return sums(rows)
+
+
+def of_documents(place: Place) -> Sums:
+    folder = place.root / "documents"
+    crosswind(place.root, "export", "--format", "md", "--out", str(folder), NAME, code=0)
+    rows = []
+    for path in folder.rglob("*.md"):
+        told = dict(
+            line[2:].split(": ", 1)
+            for line in path.read_text("utf-8").splitlines()
+            if line.startswith("- ")
+        )
+        if told["counts"] == "yes":
+            value = {"passed": True, "failed": False}.get(told["result"].split()[0])
+            rows.append((path.stem.split("__")[1], path.stem.split("_")[0], value))
+    return sums(rows)
+
+
+def of_show(place: Place) -> Sums:
+    with place.reader() as reader:
+        keys = [take.key for take in reader.counting_takes(NAME)]
+    rows = []
+    for key in keys:
+        shown = crosswind(
+            place.root, "show", str(key), "--benchmark", NAME, "--json", code=0
+        ).json()
+        rows += [
+            (key.target_id, key.scenario_id.split("_")[0], take["passed"])
+            for take in shown["takes"]
+            if take["counts"]
+        ]
+    return sums(rows)
+
+
+def of_search(place: Place) -> Sums:
+    """Which conversations count, with the results that SQL has."""
+    hits = crosswind(place.root, "search", "--limit", "999", "the*", "--json", code=0).json()
+    found = {(hit["benchmark"], hit["conv_id"]) for hit in hits if hit["counts"]}
+    assert all(benchmark == NAME for benchmark, _ in found)
+    counted = {
+        json.loads(line)["conv_id"]
+        for line in exported(place, "jsonl").splitlines()
+        if json.loads(line)["counts"]
+    }
+    assert {name for _, name in found} <= counted
+    return of_results(place)
+
+
+OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
+    "csv": of_csv,
+    "verdicts in csv": of_verdicts_in_csv,
+    "jsonl": of_jsonl,
+    "inspect": of_inspect,
+    "documents": of_documents,
+    "show": of_show,
+    "search": of_search,
+}
+
+
+# Outlets: those that hold what was written last
+
+
+def of_view(place: Place) -> Sums:
+    return sql(place, "SELECT target, metric, passed FROM verdicts_that_count")
+
+
+def of_rates(place: Place) -> Sums:
+    with closing(sqlite3.connect(place.store)) as store:
+        rows = store.execute("SELECT target, metric, passed, scored FROM pass_rates").fetchall()
+    return {(target, metric): (int(p or 0), n) for target, metric, p, n in sorted(rows) if n}
+
+
+def of_conversations(place: Place) -> Sums:
+    return sql(place, "SELECT target, metric, passed FROM conversations WHERE counts")
+
+
+def of_transcripts(place: Place) -> Sums:
+    return sql(
+        place,
+        "SELECT DISTINCT c.target, c.metric, c.passed, c.conversation FROM transcripts t "
+        "JOIN conversations c USING (take) WHERE t.counts",
+    )
+
+
+def of_results_file(place: Place) -> Sums:
+    return sums_of_rows(place.json("results.json"))
+
+
+def of_scores(place: Place) -> Sums:
+    targets = [target.id for target in load_config(place.config).targets]
+    rows = [row for target in targets for row in place.json("runs", target, "scores.json")]
+    return sums((row["target_model"], row["metric_id"], row["passed"]) for row in rows)
+
+
+def sql(place: Place, query: str) -> Sums:
+    with closing(sqlite3.connect(place.store)) as store:
+        return sums(row[:3] for row in store.execute(query))
+
+
+WRITTEN: Mapping[str, Callable[[Place], Sums]] = {
+    "verdicts_that_count": of_view,
+    "pass_rates": of_rates,
+    "conversations": of_conversations,
+    "transcripts": of_transcripts,
+    "results.json": of_results_file,
+    "scores.json": of_scores,
+}
+
+
+# Acts
+
+
+def reject(place: Place) -> None:
+    crosswind(place.root, *REJECT, code=0)
+
+
+def take_back(place: Place) -> None:
+    reject(place)
+    crosswind(place.root, "review", NAME, "--undo", "--by", "ada", code=0)
+
+
+def delete_by_hand(place: Place) -> None:
+    path = place.folder / "scenarios.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8"))[1:]), "utf-8")
+
+
+def judge_again(place: Place) -> None:
+    place.run(force=True, stages=frozenset({"evaluate", "aggregate"}))
+
+
+def play_again(place: Place) -> None:
+    with place.reader() as reader:
+        keys = frozenset(take.key for take in reader.counting_takes(NAME)[:3])
+    place.run(again={NAME: keys})
+
+
+def validate(place: Place) -> None:
+    crosswind(place.root, "validate", NAME, "--swap", "stance", "--yes", "--headless", code=0)
+
+
+def remove_target(place: Place) -> None:
+    line = "  - {id: wavers, model: erratic, source: offline, params: {pace: instant}}\n"
+    place.edit(place.config, line, "")
+
+
+def change_judge(place: Place) -> None:
+    place.edit(
+        place.config,
+        "evaluator_model: {model: evaluator",
+        "evaluator_model: {model: evaluator-strict",
+    )
+    place.run()
+
+
+def through_inspect(place: Place) -> Place:
+    """Exported after a rejection, and imported elsewhere."""
+    reject(place)
+    logs = place.root / "round"
+    crosswind(place.root, "export", "--format", "inspect", "--out", str(logs), code=0)
+    other = small_workspace(place.root.parent / "other")
+    crosswind(other.root, "import", str(logs), code=0)
+    assert of_results(other) == of_results(place)
+    return other
+
+
+def through_files(place: Place) -> Place:
+    """Restored from the files alone, after a rejection."""
+    reject(place)
+    counted = of_results(place)
+    place.store.unlink()
+    crosswind(place.root, "repair", "--yes", code=0)
+    assert of_results(place) == counted
+    return place
+
+
+ACTS: Mapping[str, Callable[[Place], Place | None]] = {
+    "nothing": lambda _: None,
+    "reject": reject,
+    "take the rejection back": take_back,
+    "delete by hand": delete_by_hand,
+    "judge again": judge_again,
+    "play again": play_again,
+    "a validation run": validate,
+    "remove a target": remove_target,
+    "change the judge": change_judge,
+    "through Inspect": through_inspect,
+    "through files": through_files,
+}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    found = small_workspace(tmp_path_factory.mktemp("counts"))
+    found.run()
+    return found
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_every_outlet_has_the_sums_of_results(played: Place, tmp_path: Path, act: str) -> None:
+    place = played.copied(tmp_path / "workspace")
+    place = ACTS[act](place) or place
+    counted = of_results(place)
+    assert {name: outlet(place) for name, outlet in OF_FILES.items()} == dict.fromkeys(
+        OF_FILES, counted
+    )
+    # what changed by hand reaches the rows with the next program that writes
+    crosswind(place.root, "mirror", code=0)
+    assert of_results(place) == counted
+    assert {name: outlet(place) for name, outlet in WRITTEN.items()} == dict.fromkeys(
+        WRITTEN, counted
+    )
+    assert counted
