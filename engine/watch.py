@@ -134,11 +134,11 @@ class Watch:
         read."""
         return next((benchmark.jury for benchmark in self.benchmarks), None)
 
-    def counts(self, benchmark: str) -> Counts | None:
+    def counts(self, benchmark: str, reader: Reader | None = None) -> Counts | None:
         """What counts in a benchmark; None before the configuration is read. Raises
         `CrosswindError`."""
         counts = next((info.counts for info in self.benchmarks if info.name == benchmark), None)
-        return None if counts is None else counts(self.reader)
+        return None if counts is None else counts(reader or self.reader)
 
     @property
     def judges(self) -> Sequence[str]:

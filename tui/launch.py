@@ -228,6 +228,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
         describe=lambda name: orders().describe(name),
         is_template=lambda name: orders().is_template(name),
         stale=lambda benchmark: orders().stale(benchmark),
+        decided=lambda benchmark: orders().decided(benchmark),
         label=lambda benchmark: orders().label(benchmark),
         disputes=lambda benchmark: orders().disputes(benchmark),
         review=lambda: orders().review(),

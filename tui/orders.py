@@ -26,7 +26,10 @@ from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.report import Report, build_overall_report, build_report
+from engine.pipeline.results import decided_otherwise
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.store.open_reader import open_reader
+from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo
 
 
@@ -71,6 +74,13 @@ class Orders:
             by_take = stale_takes(definition, config, reader)
         whys = {take: causes.take or causes.verdicts[0] for take, causes in by_take.items()}
         return {take: changed_words(why) or "" for take, why in whys.items()}
+
+    def decided(self, benchmark: str) -> dict[int, TakeCount]:
+        """The takes that the files decide otherwise than the store says, such as those that do not
+        count, by `seq`."""
+        with closing(open_reader(self.store)) as reader:
+            counts = self.session.counts(benchmark, reader)
+            return decided_otherwise(counts, StoredConversations.of(reader, benchmark))
 
     def label(self, benchmark: str) -> PersonSample:
         """Open the user's label sample, drawing it if there is none."""

@@ -114,6 +114,21 @@ def take_counts(
         yield TakeCount(take.seq, why, of_take.passed, unscored, changed, verdict)
 
 
+def decided_otherwise(counts: Counts, stored: StoredConversations) -> dict[int, TakeCount]:
+    """The newest finished takes of which the files say otherwise than the newest verdict does: that
+    they do not count, or to what their verdicts come."""
+    verdicts = {take.seq: verdicts for take, verdicts in stored.counting.values()}
+    return {
+        row.take: row
+        for row in take_counts(counts, stored, ())
+        if row.take in verdicts
+        and (
+            row.why_not is not None
+            or (verdicts[row.take] and verdicts[row.take][-1].counted is not row.passed)
+        )
+    }
+
+
 def verdicts_left_out(
     counts: Counts, stored: StoredConversations, takes: Collection[int]
 ) -> Iterator[tuple[int, str]]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.analysis.figures import ENOUGH_SCENARIOS
 from engine.benchmark import ConversationKey, Metric, Stage, Track, base_id
 from engine.checks import CheckKind
+from engine.jury import AskedConversations
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
@@ -93,10 +94,19 @@ class ScoreCounts:
     """The newest failure of each target and metric, where there is one."""
 
 
-def scores(reader: Reader, benchmark: str, judges: Sequence[str] = ()) -> ScoreCounts:
-    """Compute them for all targets and metrics with stored verdicts. `judges` are those whose
-    verdicts count. Raises `StoreError`."""
-    rows = reader.verdict_rows(benchmark, judges)
+def scores(
+    reader: Reader,
+    benchmark: str,
+    judges: Sequence[str] = (),
+    asked: AskedConversations | None = None,
+) -> ScoreCounts:
+    """Compute them for all targets and metrics with verdicts on conversations that are asked for.
+    `judges` are those whose verdicts count. Raises `StoreError`."""
+    rows = [
+        row
+        for row in reader.verdict_rows(benchmark, judges)
+        if asked is None or asked.why_not(row.key) is None
+    ]
     cells = _clusters(rows)
     correlation = intraclass_correlation(cells.values())
     strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)

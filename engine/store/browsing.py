@@ -9,7 +9,7 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +27,7 @@ from engine.store.schema import (
     outcome,
     speaks,
 )
+from engine.store.tables import TakeCount
 
 
 class Field(StrEnum):
@@ -46,7 +47,8 @@ class Field(StrEnum):
     """Why the conversation ended."""
     IS = "is"
     """`split`: its judges disagree; `replayed`: it was played more than once; `invalid`: its user
-    model did not play its part; `stale`: its inputs have changed since."""
+    model did not play its part; `stale`: its inputs have changed since; `uncounted`: results leave
+    it out."""
     ID = "id"
     TEXT = "text"
     """A part of a justification, a quote or the id."""
@@ -57,7 +59,8 @@ SPLIT: Final = "split"
 REPLAYED: Final = "replayed"
 INVALID: Final = "invalid"
 STALE: Final = "stale"
-KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE)
+UNCOUNTED: Final = "uncounted"
+KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE, UNCOUNTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +111,12 @@ class FilterResult:
     failed: int
     through: int
     """The last verdict that was seen."""
+    uncounted: int = 0
+    """Those that results leave out, which are in none of the other numbers."""
 
     @property
     def unscored(self) -> int:
-        return len(self.takes) - self.passed - self.failed
+        return len(self.takes) - self.passed - self.failed - self.uncounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,8 @@ class BrowsedRow:
     counts: bool
     """Whether there is no newer finished take of it."""
     arc: Sequence[ArcTurn]
+    why_not: str | None = None
+    """Why results leave it out; None if they do not."""
 
 
 MOST_GROUPS: Final = 256
@@ -213,6 +220,8 @@ class Browser:
         self._store = reader.connection
         self.stale: Collection[int] = ()
         """The takes that `is:stale` matches: the store does not know today's inputs."""
+        self.decided: Mapping[int, TakeCount] = {}
+        """The takes that the files decide otherwise than the newest verdict says."""
 
     @property
     def path(self) -> Path:
@@ -220,6 +229,10 @@ class Browser:
 
     def close(self) -> None:
         self._store.close()
+
+    def benchmarks(self) -> list[str]:
+        """Return every benchmark with takes."""
+        return [row[0] for row in self._store.all("SELECT DISTINCT benchmark FROM take")]
 
     def count(self) -> int:
         """Count the conversations whose counting take was judged, whatever the filter."""
@@ -245,7 +258,7 @@ class Browser:
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Return all conversations that match. Raises `StoreError`."""
-        where, parameters = _where_clause(wanted, self.stale)
+        where, parameters = self._where(wanted)
         way = " DESC" if sorting.backwards else ""
         order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
         if sorting.column is Column.ID:
@@ -258,24 +271,35 @@ class Browser:
             f"SELECT t.seq, v.counted {_COUNTING}{where} ORDER BY {order}", parameters
         )
         # counted here: a second query would read everything once more
-        outcomes = [row[1] for row in rows]
+        outcomes = Counter(self._outcome(*row) for row in rows)
         return FilterResult(
             # eight bytes a row; a list of integers takes several times as much
             array("q", [row[0] for row in rows]),
-            outcomes.count(1),
-            outcomes.count(0),
+            outcomes["pass"],
+            outcomes["fail"],
             through,
+            outcomes[UNCOUNTED],
         )
+
+    def _outcome(self, take: int, counted: int | None) -> str:
+        """Return one of `OUTCOMES`, or `UNCOUNTED`."""
+        decided = self.decided.get(take)
+        if decided is None:
+            return _OUTCOME_OF[counted]
+        return _OUTCOME_OF[decided.passed] if decided.why_not is None else UNCOUNTED
+
+    def _where(self, wanted: Filter) -> tuple[str, list[Parameter]]:
+        return _where_clause(wanted, self.stale, self.decided)
 
     def finds_any(self, wanted: Filter) -> bool:
         """Whether any conversation matches. Raises `StoreError`."""
-        where, parameters = _where_clause(wanted, self.stale)
+        where, parameters = self._where(wanted)
         return bool(self._store.all(f"SELECT 1 {_COUNTING}{where} LIMIT 1", parameters))
 
     def newest(self, wanted: Filter, most: int, judges: Sequence[str] = ()) -> list[VerdictRow]:
         """Return the newest verdicts of conversations that match, at most so many, the newest
         first. `judges` are those whose verdicts count. Raises `StoreError`."""
-        where, parameters = _where_clause(wanted, self.stale)
+        where, parameters = self._where(wanted)
         taken = self._store.all(
             f"SELECT t.seq {_COUNTING}{where} ORDER BY v.seq DESC LIMIT ?", [*parameters, most]
         )
@@ -285,7 +309,7 @@ class Browser:
 
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
         """Return the matching takes with a verdict beyond `after`, and the last verdict's `seq`."""
-        where, parameters = _where_clause(wanted, self.stale)
+        where, parameters = self._where(wanted)
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         if through <= after:
             return [], through
@@ -298,11 +322,10 @@ class Browser:
     def outcomes(self, takes: Sequence[int]) -> tuple[int, int]:
         """Count how many of these takes pass and how many fail now. Raises `StoreError`."""
         newest = "SELECT max(seq) FROM verdict WHERE take = t.seq"
-        asked = f"SELECT v.counted FROM take t JOIN verdict v ON v.seq = ({newest})"
-        counts = Counter(
-            row[0] for row in self._store.of_each(asked + " WHERE t.seq IN ({})", takes)
-        )
-        return counts[1], counts[0]
+        asked = f"SELECT t.seq, v.counted FROM take t JOIN verdict v ON v.seq = ({newest})"
+        rows = self._store.of_each(asked + " WHERE t.seq IN ({})", takes)
+        counts = Counter(self._outcome(*row) for row in rows)
+        return counts["pass"], counts["fail"]
 
     def rows(self, takes: Sequence[int], judges: Sequence[str] = ()) -> dict[int, BrowsedRow]:
         """Return the rows by take; a take that is gone from the store is left out. `judges` are
@@ -311,12 +334,16 @@ class Browser:
         landmarks = self._landmarks(takes)
         for row in self._store.of_each(_BROWSED, takes, [json.dumps(judges)]):
             with self._store.reporting_damage():
+                shown, decided = read(VerdictRow, row), self.decided.get(row["take_seq"])
+                if decided is not None:
+                    shown = replace(shown, passed=decided.passed, unscored=decided.unscored)
                 by_take[row["take_seq"]] = BrowsedRow(
-                    read(VerdictRow, row),
+                    shown,
                     json.loads(row["who"] or "{}"),
                     row["judges"],
                     bool(row["counts"]),
                     _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
+                    None if decided is None else decided.why_not,
                 )
         return by_take
 
@@ -414,12 +441,17 @@ def _arc(landmarks: Mapping[int, bool], quotes: str) -> list[ArcTurn]:
 # A filter as SQL
 
 
-def _where_clause(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]]:
+_OUTCOME_OF: Final = {1: "pass", 0: "fail", None: "unscored"}
+
+
+def _where_clause(
+    wanted: Filter, stale: Collection[int], decided: Mapping[int, TakeCount]
+) -> tuple[str, list[Parameter]]:
     parts: list[str] = []
     parameters: list[Parameter] = []
     for condition in wanted:
         alternatives = [
-            _field_condition(condition.field, value, stale) for value in condition.values
+            _field_condition(condition.field, value, stale, decided) for value in condition.values
         ]
         either = " OR ".join(sql for sql, _ in alternatives) or "1"
         # coalesce: NULL would match neither a filter nor its negation
@@ -430,13 +462,15 @@ def _where_clause(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Par
 
 
 def _field_condition(
-    field: Field, value: str, stale: Collection[int]
+    field: Field, value: str, stale: Collection[int], decided: Mapping[int, TakeCount]
 ) -> tuple[str, list[Parameter]]:
     match field:
+        case Field.IS if value == UNCOUNTED:
+            return _among(take for take, of in decided.items() if of.why_not is not None)
         case Field.IS if value == STALE:
-            return "t.seq IN (SELECT value FROM json_each(?))", [json.dumps(list(stale))]
+            return _among(stale)
         case Field.OUTCOME:
-            return _outcome(value)
+            return _outcome(value, decided)
         case Field.SAMPLE:
             return "CAST(t.sample AS TEXT) = ?", [value]
         case Field.WHO:
@@ -471,11 +505,24 @@ def _field_condition(
             return f"{column} LIKE ? ESCAPE '\\'", [_anywhere_or_all(value)]
 
 
-def _outcome(value: str) -> tuple[str, list[Parameter]]:
-    """Match outcomes by a prefix of their names."""
+def _among(takes: Iterable[int]) -> tuple[str, list[Parameter]]:
+    return "t.seq IN (SELECT value FROM json_each(?))", [json.dumps(list(takes))]
+
+
+def _outcome(value: str, decided: Mapping[int, TakeCount]) -> tuple[str, list[Parameter]]:
+    """Match outcomes of what counts by a prefix of their names."""
     meant = [name for name in OUTCOMES if value and name.startswith(value)]
     sql = {"pass": "v.counted = 1", "fail": "v.counted = 0", "unscored": "v.counted IS NULL"}
-    return " OR ".join(sql[name] for name in meant) or "0", []
+    stored = " OR ".join(sql[name] for name in meant) or "0"
+    if not decided:
+        return stored, []
+    among, takes = _among(decided)
+    here, own = _among(
+        take
+        for take, of in decided.items()
+        if of.why_not is None and _OUTCOME_OF[of.passed] in meant
+    )
+    return f"{here} OR (({stored}) AND NOT {among})", [*own, *takes]
 
 
 def _person_condition(value: str) -> tuple[str, list[Parameter]]:

@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
+from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
+from engine.config.workspace import Workspace
+from engine.pipeline.counting import counts_in
+from engine.pipeline.labelling.labels import judged_conversations
+from engine.pipeline.results import decided_otherwise
+from engine.pipeline.stored_conversations import StoredConversations, scores
+from engine.store.browsing import Browser, Field, FilterTerm
+from engine.store.tables import TakeCount
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
@@ -146,6 +154,48 @@ def of_search(place: Place) -> Sums:
     return of_results(place)
 
 
+def of_app(place: Place) -> Sums:
+    """Conversations, in the app: rows that are not marked, and the figures above them."""
+    config = load_config(place.config)
+    with place.reader() as reader:
+        browser = Browser(reader)
+        decided: dict[int, TakeCount] = {}
+        for name in reader.benchmarks():
+            counts = counts_in(Workspace(place.root), config, name, reader)
+            decided |= decided_otherwise(counts, StoredConversations.of(reader, name))
+        browser.decided = decided
+        found = browser.find()
+        rows = [row for row in browser.rows(list(found.takes)).values() if row.why_not is None]
+        failing = browser.find((FilterTerm(Field.OUTCOME, ("fail",)),))
+    outcomes = Counter(row.verdict.passed for row in rows)
+    assert (found.passed, found.failed) == (outcomes[True], outcomes[False])
+    assert failing.failed == len(failing.takes) == outcomes[False]
+    verdicts = [row.verdict for row in rows]
+    return sums((row.key.target_id, row.metric_id, row.passed) for row in verdicts)
+
+
+def of_live(place: Place) -> Sums:
+    config = load_config(place.config)
+    with place.reader() as reader:
+        counts = counts_in(Workspace(place.root), config, NAME, reader)
+        passes = scores(reader, NAME, config.jury.judges, counts.asked).passes
+    return {
+        (target, metric): (of.passed, of.scored)
+        for (target, _, metric), of in sorted(passes.items())
+    }
+
+
+def of_labelled(place: Place) -> Sums:
+    """What people are given to label, and judges are calibrated on."""
+    config, definition = load_config(place.config), load_definition(place.benchmark)
+    with place.reader() as reader:
+        judged = judged_conversations(definition, config, reader)
+    return sums(
+        (one.key.target_id, one.metric.id, one.metric.track.passes(present=one.present))
+        for one in judged
+    )
+
+
 OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "csv": of_csv,
     "verdicts in csv": of_verdicts_in_csv,
@@ -154,6 +204,9 @@ OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "documents": of_documents,
     "show": of_show,
     "search": of_search,
+    "Conversations": of_app,
+    "Live": of_live,
+    "label samples": of_labelled,
 }
 
 

@@ -19,6 +19,7 @@ from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
 from engine.store.open_reader import open_reader
 from engine.store.records import VerdictRow
+from engine.store.tables import TakeCount
 from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
@@ -338,13 +339,19 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     async def _read_stale(self) -> None:
         by_take: dict[int, str] = {}
+        decided: dict[int, TakeCount] = {}
         try:
             for info in self.watched.benchmarks:
                 by_take |= await asyncio.to_thread(self.shell.engine.stale, info.name)
+            # validation runs and benchmarks without files, too, whose rows are listed
+            for name in await asyncio.to_thread(self._own_browser().benchmarks):
+                decided |= await asyncio.to_thread(self.shell.engine.decided, name)
         except CrosswindError as error:
             self.shell.tell(str(error), bad=True)
         self._state.mark_stale(by_take)
-        if self._state.asks_for_stale:
+        changed, self._state.decided = decided != self._state.decided, decided
+        self._browser.decided = decided
+        if self._state.asks_for_stale or changed:
             self._find()
         # the mark may take up space
         self._table.renew_all()
@@ -421,7 +428,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._draw_detail()
         if rows:
             begin_instead(self, self._recount, "count")
-        self._stale_due |= any(row in self._state.stale for row in rows)
+        marked = {*self._state.stale, *self._state.decided}
+        self._stale_due |= any(row in marked for row in rows)
 
     async def _recount(self) -> None:
         """Count outcomes again, after rows were judged again."""
@@ -441,7 +449,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             # SQLite serves one question at a time on a connection, and a sort of all rows takes
             # long
             self._own = Browser(open_reader(self._browser.path))
-        self._own.stale = self._state.stale.keys()
+        self._own.stale, self._own.decided = self._state.stale.keys(), self._state.decided
         return self._own
 
     def _chosen(self) -> list[Subject]:

@@ -28,6 +28,7 @@ from engine.link import (
     order_for,
 )
 from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
+from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.terminal import editor, show_file
@@ -86,6 +87,8 @@ class Backend:
     """Whether a benchmark's file is still the template."""
     stale: Callable[[str], Mapping[int, str]] | None = None
     """Finds why counted takes of a benchmark are stale, by their `seq`."""
+    decided: Callable[[str], Mapping[int, TakeCount]] | None = None
+    """Finds the takes of a benchmark that the files decide otherwise than the store says."""
     label: Callable[[str], SampleSource] | None = None
     """Opens the user's label sample of a benchmark, drawing it if there is none."""
     disputes: Callable[[str], DisputeSource] | None = None
@@ -281,6 +284,11 @@ class EngineControl:
         """Why counted takes are stale, by their `seq`; empty if not available. Slow, so do not call
         it on the event loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
+
+    def decided(self, benchmark: str) -> Mapping[int, TakeCount]:
+        """The takes that the files decide otherwise than the store says; empty if not available.
+        Slow, so do not call it on the event loop. Raises `CrosswindError`."""
+        return {} if self._backend.decided is None else self._backend.decided(benchmark)
 
     def is_template(self, benchmark: str) -> bool:
         """Whether a benchmark's file is still the template. Reads the file. Raises

@@ -7,7 +7,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeGuard, TypeVar
 
@@ -198,7 +197,7 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
     computation, so that they agree with the other counts."""
 
     def __init__(self, watch: Watch) -> None:
-        super().__init__(lambda name: _read(watch.reader.path, name, watch.judges))
+        super().__init__(lambda name: _read(watch, name))
         self._later: defaultdict[str, list[VerdictGiven]] = defaultdict(list)
         """By benchmark: verdicts that change the figures and may not be in them yet."""
 
@@ -235,13 +234,16 @@ def _updated_rate(rate: Rate, count: TrackScore) -> Rate:
     return rate.with_counts(min(max(count.passed, 0), count.scored), count.scored)
 
 
-def _read(store: Path, benchmark: str, judges: Sequence[str]) -> ScoreCounts:
+def _read(watch: Watch, benchmark: str) -> ScoreCounts:
     """Read through a separate connection: in a large store it takes a while, and the watch must not
     wait."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
     from engine.pipeline.stored_conversations import ScoreCounts, scores
 
+    store = watch.reader.path
     if not store.exists():
         return ScoreCounts({}, (), {})
     with closing(open_reader(store)) as reader:
-        return scores(reader, benchmark, judges)
+        counts = watch.counts(benchmark, reader)
+        asked = None if counts is None else counts.asked
+        return scores(reader, benchmark, watch.judges, asked)

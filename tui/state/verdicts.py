@@ -19,6 +19,7 @@ from engine.store.browsing import (
     FilterResult,
     Sorting,
 )
+from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict
 from tui.state.filters import parse
@@ -113,6 +114,8 @@ class VerdictsState:
         """Counts what arrived since the display was frozen; None while it is not."""
         self.unseen: set[int] = set()
         """The number of rows judged since that are not in the table."""
+        self.decided: Mapping[int, TakeCount] = {}
+        """The takes that the files decide otherwise than the store says."""
         self.stale: Mapping[int, str] = {}
         """The counted takes that are stale, and why."""
         self._stale_known = False
@@ -357,6 +360,8 @@ class VerdictsState:
             Piece(f"✓ {result.passed:,} ", Ink.GOOD),
             Piece(f"· {result.unscored:,} ", Ink.WARN),
         ]
+        if result.uncounted:
+            words.append(Piece(f"{result.uncounted:,} do not count ", Ink.MUTED))
         if self._stale_found:
             words.append(Piece(f"~ {self._stale_found:,} stale ", Ink.WARN))
         if self.read:
@@ -428,13 +433,14 @@ def _cell(
     match Column(heading.name):
         case Column.OUTCOME:
             words = verdict(shown.passed)
-            return Piece(words if width > 1 else words[:1], VERDICT_INKS[shown.passed])
+            ink = VERDICT_INKS[shown.passed] if row.why_not is None else Ink.FAINT
+            return Piece(words if width > 1 else words[:1], ink)
         case Column.ID:
             star = _STAR_MARK if Subject(shown.benchmark, shown.key) in marks.stars else ""
             sign = star + (_STALE_MARK if stale is not None else "")
             name = conversation_id(shown.key, names.targets, width - len(sign))
             counted = Ink.MUTED if take in marks.read else Ink.TEXT
-            return Piece(sign + name, counted if row.counts else Ink.FAINT)
+            return Piece(sign + name, counted if row.counts and not row.why_not else Ink.FAINT)
         case Column.BENCHMARK:
             benchmark = one_line(shown.benchmark)
             known = (*names.benchmarks, benchmark)
@@ -455,6 +461,7 @@ def _cell(
         case _:
             why = shown.justification if shown.unscored is None else f"unscored: {shown.unscored}"
             why = why if stale is None else f"stale, {stale}: {why}"
+            why = why if row.why_not is None else f"does not count, {row.why_not}: {why}"
             return Piece(
                 one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED
             )
