@@ -90,6 +90,14 @@ def _logs(
         used, counts = reader.usage_by_model(name), session.counts(name, reader)
         # a log has no place for what does not count: its own sums would include it
         played = {take.key for take in reader.counting_takes(name)}
+        left_out = Counter(
+            why
+            for key in played
+            if (keys is None or key in keys) and (why := counts.asked.why_not(key)) is not None
+        )
+        for why, number in sorted(left_out.items()):
+            verb = "counts" if number == 1 else "count"
+            tell(f"{name}: {plural(number, 'conversation')} left out that {verb} nowhere: {why}")
         mine, failed = (
             sorted(
                 key

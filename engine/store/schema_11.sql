@@ -19,7 +19,6 @@ CREATE TABLE take_counts (
     stale     TEXT,                     -- what has changed since, which counts all the same
     verdict   INTEGER                   -- the one that says so
 ) STRICT;
-CREATE INDEX take_counts_of_benchmark ON take_counts (benchmark);
 
 -- Only verdicts that do not count although their take does.
 CREATE TABLE verdict_counts (
@@ -27,7 +26,6 @@ CREATE TABLE verdict_counts (
     benchmark TEXT NOT NULL,
     why_not   TEXT NOT NULL
 ) STRICT;
-CREATE INDEX verdict_counts_of_benchmark ON verdict_counts (benchmark);
 
 DROP VIEW pass_rates;
 DROP VIEW verdicts_that_count;

@@ -24,13 +24,14 @@ from engine.benchmark import (
 )
 from engine.branches import folder_of
 from engine.checks import CheckAnswer, CheckKind
+from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.importing.importer import Importer, Watcher
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.jury import Jury
-from engine.pipeline.counting import counts_in
+from engine.pipeline.counting import counts_of
 from engine.store.database import Store, open_store
 from engine.store.mirror import Mirror, MirrorSources, TargetName
 from engine.store.open_reader import open_reader
@@ -106,10 +107,9 @@ class Odd:
                         metrics=[FIRM, FLATTERS],
                         targets=[TargetName(target, f"model of {target}") for target in TARGETS],
                         results=None,
-                        counts=counts_in(
-                            Workspace(self.root),
+                        counts=counts_of(
+                            load_definition(self.root / folder_of(name) / "benchmark.yaml"),
                             load_config(self.root / "config.yaml"),
-                            name,
                             reader,
                         ),
                     ),

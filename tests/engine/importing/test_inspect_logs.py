@@ -327,6 +327,8 @@ def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours
 
     first = exported(place.root, tmp_path / "out")
     assert take_in(*sorted((tmp_path / "out").iterdir()))[0] == 0
+    # a log holds what counts, so the targets must be configured
+    (ours.root / "config.yaml").write_text(place.config.read_text("utf-8"), "utf-8")
     again = exported(ours.root, tmp_path / "again")
     kept = "id input target metadata scores messages".split()
     for target, log in first.items():
