@@ -312,8 +312,11 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """Note that the head is complete."""
+        status = self._parser.get_status_code()
+        if status < 100:  # the parser takes 000, and no answer would follow
+            raise ValueError("no status of HTTP")
         # 100 and 103 precede the answer (RFC 9110, 15.2); their headers are not the answer's
-        if self._parser.get_status_code() < 200:
+        if status < 200:
             self._headers.clear()
         else:
             self._head_complete = True

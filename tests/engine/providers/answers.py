@@ -83,6 +83,7 @@ NOT_WHOLE: Final = {
     "something else": (b"hello\r\n\r\n", NOT_HTTP),
     "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", TransportFailure(Fault.TLS, SPEAKS_TLS)),
     "HTTP/2": (b"HTTP/2 200\r\n\r\n", NOT_HTTP),
+    "status 000": (b"HTTP/1.1 000 Fine\r\nContent-Length: 2\r\n\r\n{}", NOT_HTTP),
     "a header without a colon": (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", NOT_HTTP),
     "less than nothing": (HEAD + b"Content-Length: -5\r\n\r\n", NOT_HTTP),
     "two lengths": (HEAD + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", NOT_HTTP),
