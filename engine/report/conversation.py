@@ -166,7 +166,7 @@ COLUMNS: Final = (
 ).split()
 """The columns of the CSV: one row for each verdict, and one for a conversation without any."""
 
-_DANGEROUS: Final = tuple("=+-@\t\r")
+_DANGEROUS: Final = tuple("=+-@\t\r\n＝＋－＠")
 """A spreadsheet takes a cell that begins with one of these for a formula."""
 
 

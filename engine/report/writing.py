@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,7 @@ from engine.branches import BENCHMARKS
 from engine.errors import InputError, Problem, StoreError
 from engine.files import NewFile, sync
 
+_UNFINISHED: Final = ".unfinished-"
 _OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
 
 
@@ -63,21 +66,55 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> i
     Raises `StoreError`.
     """
     with told_as_store_error(place):
-        is_new = not place.exists()
-        unfinished = (place.parent if is_new else place) / f".{place.name}.{secrets.token_hex(4)}"
+        unfinished = UnfinishedFolder(place)
         try:
-            unfinished.mkdir()
-            names = _write_documents(unfinished, documents)
+            names = _write_documents(unfinished.path, documents)
             os.sync()  # once, as syncing each of thirty thousand files takes minutes
             # a new folder moves in one step; into an existing one, each file moves by itself
-            if is_new:
-                unfinished.rename(place)
+            if place.exists():
+                _move_documents(names, unfinished.path, place)
             else:
-                _move_documents(names, unfinished, place)
+                unfinished.path.rename(place)
             sync(place.parent)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.discard()
         return len(names)
+
+
+class UnfinishedFolder:
+    """A hidden folder beside the one that is to be made or filled, so that nobody publishes it. It
+    is in that folder itself if nothing can be moved there from beside."""
+
+    def __init__(self, place: Path) -> None:
+        """Make it, and remove what killed processes left. Raises `OSError`."""
+        around = place.parent
+        if place.exists() and not (
+            os.access(around, os.W_OK) and around.stat().st_dev == place.stat().st_dev
+        ):
+            around = place
+        for folder in (place.parent, place):
+            _remove_leftovers(folder, place.name)
+        self.path = around / f".{place.name}{_UNFINISHED}{secrets.token_hex(4)}"
+        self.path.mkdir()
+        # says that its process is alive, and ends with it
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def discard(self) -> None:
+        """Remove what was not moved."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_leftovers(folder: Path, name: str) -> None:
+    for leftover in folder.glob(f".{glob.escape(name)}{_UNFINISHED}*"):
+        with suppress(OSError):  # somebody else's, or its process is alive
+            lock = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(leftover, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _write_documents(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from engine.files import read_regular, replace_file, sync
 from engine.jury import Counts
 from engine.report.html.site import PublishedBenchmark, folder_of, site_pages
 from engine.report.site.transcripts import ChunkWriter, Transcripts
-from engine.report.writing import told_as_store_error
+from engine.report.writing import UnfinishedFolder, told_as_store_error
 from engine.store.reader import Reader
 
 MANIFEST: Final = "crosswind-site.json"
@@ -44,11 +42,8 @@ class SiteFolder:
         """`instead_of` has texts that must not be published, with their replacements."""
         self.place = place
         self._instead_of = instead_of
-        is_new = not place.exists()
-        # beside or within it, as a move is atomic only on the same file system
-        around = place.parent if is_new else place
-        self.unfinished = around / f".{place.name}.{secrets.token_hex(4)}"
-        self.unfinished.mkdir()
+        self._folder = UnfinishedFolder(place)
+        self.unfinished = self._folder.path
         self._made: set[Path] = {self.unfinished}
 
     def write(self, name: str, text: str) -> None:
@@ -69,7 +64,7 @@ class SiteFolder:
     def publish(self) -> int:
         """Move it into place, and return its number of files. Raises `InputError` and `OSError`."""
         names = sorted(_files_in(self.unfinished))
-        if self.unfinished.parent == self.place:
+        if self.place.exists():
             self._replace(names)
         else:
             _write_manifest(self.unfinished, names)
@@ -101,7 +96,7 @@ class SiteFolder:
 
     def discard(self) -> None:
         """Remove the files of a site that was not published."""
-        shutil.rmtree(self.unfinished, ignore_errors=True)
+        self._folder.discard()
 
 
 @contextmanager

@@ -7,7 +7,10 @@ import csv
 import io
 import json
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +18,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.report.conversation import COLUMNS, cell, escaped, quoted_block
+from engine.report.writing import UnfinishedFolder, refuse_taken, write_folder
 from engine.store.database import open_store
 from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
 from tests.engine.commands import Said, crosswind
@@ -134,9 +138,47 @@ def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(root: Path) -
     assert rows[1]["justification"] == "'-1+2"
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\t=1", "  =1"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@a", "\t=1", "  =1", "\n=1", "＝1", "＋1", "－1", "＠a"]
+)
 def test_a_cell_that_a_spreadsheet_would_run_is_defused(text: str) -> None:
     assert cell(text).startswith("'")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from engine.report.writing import write_folder
+
+def documents():
+    yield "transcript.md", "what was said"
+    os.kill(os.getpid(), 9)
+    yield "never", ""
+
+write_folder(Path(sys.argv[1]), documents())
+"""
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_a_killed_export_leaves_is_beside_its_folder_and_goes_with_the_next(
+    tmp_path: Path, exists: bool
+) -> None:
+    place = tmp_path / "out"
+    if exists:
+        place.mkdir()
+    done = subprocess.run([sys.executable, "-c", KILLED, str(place)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    refuse_taken(place, force=False, folder=True)
+    [left] = [path for path in tmp_path.iterdir() if path != place]
+    assert (left / "transcript.md").exists()
+
+    alive = UnfinishedFolder(place)  # of a process that is at work
+    assert not left.exists()
+    write_folder(place, [("transcript.md", "all")])
+    assert alive.path.exists()
+    alive.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in place.iterdir()] == ["transcript.md"]
 
 
 def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_path: Path) -> None:
