@@ -357,7 +357,7 @@ def _report_again(session: Session, keys: Keys) -> None:
                     continue
                 *before, last = verdicts
                 outcome = last.unscored or words[last.passed]
-                line = f"{key}: {outcome} by {last.judge}, take {take.number}"
+                line = f"{key}: {outcome} by {last.judge}, take {take.number + 1}"
                 out(f"{line}; it {words[last.counted]} on the whole")
                 for verdict in before:
                     out(f"  before: {verdict.unscored or words[verdict.passed]} by {verdict.judge}")

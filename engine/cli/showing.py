@@ -190,7 +190,7 @@ def _conversation(session: Session, reader: Reader, named: IdMatch) -> Iterator[
     key, counts = ConversationKey.parse(named.id), session.counts(named.benchmark, reader)
     for shown in takes(reader, named.benchmark, key, counts):
         take = shown.take
-        yield f"{named.id} · {named.benchmark} · take {take.number}"
+        yield f"{named.id} · {named.benchmark} · take {take.number + 1}"
         parts = played_by(take.user_model, take.model, scripted=take.scripted)
         some = "scripted, not language models" if all_scripts(parts) else scripts_in_words(parts)
         scripted = f" · {some}" if some else ""

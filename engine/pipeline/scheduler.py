@@ -22,6 +22,7 @@ from engine.pipeline.costs.remaining_calls import JUDGING, SPEAKING
 from engine.pipeline.counting import WantedConversation
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
+    ScenarioPlan,
     do_metrics,
     do_scenarios,
     plan_metrics,
@@ -202,12 +203,28 @@ class BenchmarkRun:
         if Stage.GEN_SCENARIOS not in self.order.stages:
             return False
         plan = plan_scenarios(self.bench, self.order)
+        self._tell_of_written(plan)
         if plan.work:
             with self._stage(Stage.GEN_SCENARIOS):
                 self.failed += await do_scenarios(self.bench, plan)
                 await self._write_files()
             await self.bench.control.checkpoint()
         return bool(plan.work)
+
+    def _tell_of_written(self, plan: ScenarioPlan) -> None:
+        """Mark scenarios done that a person wrote, of which no run has announced a row."""
+        known = self.bench.reader.units(self.bench.name, Stage.GEN_SCENARIOS)
+        rows = self.bench.reader.scenarios(self.bench.name)
+        written = dict.fromkeys(row.scenario.metric_id for row in rows)
+        written |= dict.fromkeys(row.scenario.id for row in rows if row.played)
+        new = written.keys() - known.keys() - {work.unit for work in plan.work}
+        self.bench.store.tell(
+            *(
+                self.bench.state_row(Stage.GEN_SCENARIOS, unit, State.DONE)
+                for unit in written
+                if unit in new
+            )
+        )
 
     async def _talk_and_judge(self) -> None:
         wanted = self._wanted_conversations()

@@ -502,7 +502,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         counting = _wanted_take(self._takes, None)
         number = self._dialogue.shown.take
         counts = counting is not None and counting.number == number
-        text = f"take {number + 1} of {len(self._takes)}, {'counts' if counts else 'superseded'}"
+        is_open = not counts and number == self._takes[-1].number
+        what = "counts" if counts else "not played to its end" if is_open else "superseded"
+        text = f"take {number + 1} of {len(self._takes)}, {what}"
         return [Piece(text, Ink.MUTED if counts else Ink.WARN)]
 
 

@@ -12,7 +12,7 @@ from engine.cli.session import describe_benchmarks
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.play import wanted_conversations
+from engine.pipeline.counting import wanted_conversations
 from engine.watch import Watch
 from tests.engine.commands import crosswind
 from tests.engine.random_states import counting, random_state
