@@ -337,5 +337,6 @@ def _words(text: str) -> list[_Word]:
     return found
 
 
-_message = lru_cache(maxsize=256)(_Message)
-"""Cached, because several passages are looked for in each."""
+_message = lru_cache(maxsize=32)(_Message)
+"""Cached, because several passages are looked for in each message of a conversation. No more: a
+message of 2.6 kB takes 75 kB, so that a cache of hundreds grows for half an hour of a run."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from engine.quotes import LONGEST, contains, find_passage, is_one_word
@@ -165,3 +167,14 @@ def test_places_are_those_of_the_message_as_it_was_said() -> None:
 )
 def test_the_longest_messages_take_little_time(message: str, passage: str) -> None:
     assert_quick(lambda: contains(message, passage), 1)
+
+
+def test_the_words_of_messages_that_were_looked_through_are_not_kept_for_long() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            contains(f"{number} " + "some words that were said in it " * 80, "not in any of them")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 5_000_000
