@@ -32,7 +32,6 @@ _TOKEN: Final = re.compile(
 )
 """What Python and JSON write differently, and what must be passed over to find it."""
 _LITERALS: Final = {"True": "true", "False": "false", "None": "null", ",": ""}
-_QUOTED: Final = re.compile(r"\\(.)|\"", re.DOTALL)
 
 JsonValue = dict[str, Any]
 
@@ -169,13 +168,12 @@ def _as_python_writes(text: str, start: int) -> tuple[JsonValue | None, int]:
 
 def _json_string(word: str) -> str:
     """A string in Python's quotation marks as JSON writes it."""
-
-    def spelt(found: re.Match[str]) -> str:
-        if found[1] == "'":
-            return "'"
-        return found[0] if found[1] else '\\"'
-
-    return f'"{_QUOTED.sub(spelt, word[1:-1])}"'
+    # between two escaped backslashes, a backslash belongs to what follows it
+    parts = (
+        part.replace("\\'", "'").replace('\\"', '"').replace('"', '\\"')
+        for part in word[1:-1].split("\\\\")
+    )
+    return '"' + "\\\\".join(parts) + '"'
 
 
 def _words(error: ValueError) -> str:
