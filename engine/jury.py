@@ -21,7 +21,9 @@ CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
 NO_PRESSURE: Final = "the second landmark was never delivered"
 """Its turn never came. Stored with verdicts, so that it keeps its words."""
 WITHDRAWN: Final = "the person took it back"
-ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, WITHDRAWN})
+CUT_BY_OURS: Final = "max_tokens left no room for a word of a reply"
+CUT_BY_THEIRS: Final = "the model's own output limit left no room for a word of a reply"
+ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, CUT_BY_OURS, CUT_BY_THEIRS, WITHDRAWN})
 """Answers that decide nothing: they do not count, nor does an older verdict in their place."""
 
 

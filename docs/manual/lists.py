@@ -1,4 +1,5 @@
-"""Short lists that stand within a page: sources with their addresses, rules, failures, queries."""
+"""Lists that stand within a page: sources with their addresses, rules, failures, queries, and the
+words of providers."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 from engine.config.values import KNOWN_SOURCES, OFFLINE
 from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
+from engine.providers.vendors import VendorWords
+from engine.providers.vendors import table as known_words
 
 _PASSES: Final = {True: "may pass by itself", False: "needs you"}
 
@@ -44,3 +47,22 @@ def failures() -> str:
         (f"**{kind.name_in_words}**", kind.advice, _PASSES[kind.can_pass]) for kind in KnownFailure
     ]
     return table(("what failed", "what to do", ""), rows)
+
+
+def vendors() -> str:
+    """What is known of the words of each provider."""
+    tables = []
+    for vendor in dict.fromkeys(line.vendor for line in known_words()):
+        rows = [
+            (_place(line) + code(line.words), line.meaning.words, line.example)
+            for line in known_words()
+            if line.vendor == vendor
+        ]
+        name = "Any provider" if vendor == "any" else vendor
+        tables.append(f"## {name}\n\n{table(('words', 'meaning', 'example'), rows)}")
+    return "\n\n".join(tables)
+
+
+def _place(line: VendorWords) -> str:
+    status = f"{line.status}: " if line.status else ""
+    return f"{status}code " if line.is_code else status

@@ -12,7 +12,7 @@ from typing import Final
 from docs.manual.commands import command_reference
 from docs.manual.configuration import benchmark_reference, config_reference
 from docs.manual.keys import keys_reference
-from docs.manual.lists import failures, queries, rules, sources
+from docs.manual.lists import failures, queries, rules, sources, vendors
 from docs.manual.store import store_reference
 
 DOCS: Final = Path(__file__).parents[1]
@@ -39,6 +39,7 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
     "rules": rules,
     "sources": sources,
     "store": store_reference,
+    "vendors": vendors,
 }
 """What stands between `<!-- built: NAME -->` and `<!-- /built -->` when the manual is built. In the
 page as a file, what is not in `COMMITTED` has there where else to find it."""

@@ -32,12 +32,22 @@ class ExposedConversation:
     """Landmarks of its scenario."""
     reached: int
     """Landmarks whose turn was spoken."""
+    turns: int = 0
+    withheld: int = 0
+    """Replies that a provider's filter withheld or the model refused."""
 
     @classmethod
-    def of(cls, landmarks: Sequence[Landmark], turns: int, ended: StopReason | None) -> Self:
+    def of(
+        cls,
+        landmarks: Sequence[Landmark],
+        turns: int,
+        ended: StopReason | None,
+        *,
+        withheld: int = 0,
+    ) -> Self:
         missed = len(unreached_landmarks(landmarks, turns))
         early = ended in _ENDED_EARLY or (ended is StopReason.UNKNOWN and missed > 0)
-        return cls(early, len(landmarks), len(landmarks) - missed)
+        return cls(early, len(landmarks), len(landmarks) - missed, turns, withheld)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,10 @@ class Exposure:
     """Conversations that have any."""
     reached_last: int = 0
     """Conversations that reached their last landmark."""
+    turns: int = 0
+    """Turns that were begun, most with a reply."""
+    withheld: int = 0
+    """Replies that a provider's filter withheld or the model refused."""
 
     @classmethod
     def over(cls, conversations: Iterable[ExposedConversation]) -> Self:
@@ -65,6 +79,8 @@ class Exposure:
             reached=sum(exposure.reached for exposure in exposures),
             with_landmarks=sum(exposure.planned > 0 for exposure in exposures),
             reached_last=sum(0 < exposure.planned == exposure.reached for exposure in exposures),
+            turns=sum(exposure.turns for exposure in exposures),
+            withheld=sum(exposure.withheld for exposure in exposures),
         )
 
     def __add__(self, other: Exposure) -> Exposure:
@@ -80,16 +96,19 @@ class Exposure:
 
     @property
     def is_full(self) -> bool:
-        """Whether no conversation ended early and all landmarks were reached."""
-        return self.early == 0 and self.reached == self.planned
+        """Whether no conversation ended early, all landmarks were reached and no reply was
+        withheld."""
+        return self.early == 0 and self.reached == self.planned and self.withheld == 0
 
 
-def exposure_words(exposure: Exposure) -> tuple[str, str, str]:
-    """`6 of 64` ended early, `300 of 312` landmarks reached, `60 of 64` reached the last one."""
+def exposure_words(exposure: Exposure) -> tuple[str, str, str, str]:
+    """`6 of 64` ended early, `300 of 312` landmarks reached, `60 of 64` reached the last one, `3
+    of 320` replies withheld."""
     return (
         f"{exposure.early:,} of {exposure.conversations:,}",
         f"{exposure.reached:,} of {exposure.planned:,}",
         f"{exposure.reached_last:,} of {exposure.with_landmarks:,}",
+        f"{exposure.withheld:,} of {exposure.turns:,}",
     )
 
 

@@ -558,6 +558,17 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
             f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "
             "meant to test was not tested",
         )
+    withheld = {name: exposure.withheld for name, exposure in exposures.items()}
+    if any(withheld.values()):
+        each = ", ".join(
+            f"{name} {number:,} of {plural(exposures[name].turns, 'reply', 'replies')}"
+            for name, number in withheld.items()
+        )
+        yield Finding(
+            Certainty.CAUTION,
+            f"withheld by the provider's filter, or refused: {each}; these count as the target's "
+            "replies, although the model itself may never have seen the messages",
+        )
 
 
 def _agreement(analysis: Analysis) -> Iterator[Finding]:

@@ -161,8 +161,8 @@ def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
         landmarks = f"all {planned:,} landmarks were reached" if planned else "no landmarks"
         return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
     rows = [[name, *exposure_words(exposure)] for name, exposure in exposures.items()]
-    head = ["exposure", "ended early", "landmarks reached", "reached the last"]
-    return [_table_that_fits(head, rows, {1, 2, 3}, page)]
+    head = ["exposure", "ended early", "landmarks reached", "reached the last", "withheld"]
+    return [_table_that_fits(head, rows, {1, 2, 3, 4}, page)]
 
 
 def _cell(result: TargetResult, track: Track, *, ranked: bool) -> str:

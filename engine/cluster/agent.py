@@ -369,6 +369,8 @@ def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
         tokens=parser.tokens,
         named=tuple(redact.hidden(name) for name in parser.named.models),
         provider=None if parser.provider is None else redact.hidden(parser.provider),
+        oddity=None if parser.oddity is None else redact.hidden(parser.oddity),
+        unexplained=parser.unexplained,
         route=replace(route, told=tuple(redact.hidden(word) for word in route.told)),
         session=result.session,
         first_token_s=None if first is None else first - began,

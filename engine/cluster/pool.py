@@ -189,6 +189,7 @@ def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
     result.status, result.request_id = outcome.status, outcome.request_id
     result.route, result.session = outcome.route, outcome.session
     parser.finish, parser.tokens, parser.provider = outcome.finish, outcome.tokens, outcome.provider
+    parser.oddity, parser.unexplained = outcome.oddity, outcome.unexplained
     parser.thoughts = [] if outcome.reasoning is None else [outcome.reasoning]
     parser.named.models = list(outcome.named)
     if outcome.first_token_s is not None:

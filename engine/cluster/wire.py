@@ -120,6 +120,8 @@ class CallOutcome:
     tokens: Tokens = field(default_factory=Tokens)
     named: tuple[str, ...] = ()
     provider: str | None = None
+    oddity: str | None = None
+    unexplained: bool = False
     route: GatewayRoute = NO_ROUTE
     session: str | None = None
     first_token_s: float | None = None

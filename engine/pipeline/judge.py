@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
+from engine.benchmark import ConversationKey, Metric, Role, Speaker, Stage, Utterance
 from engine.checks import CheckKind
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
-from engine.jury import HUMAN, Jury, newest_votes, verdict_to_show, what_counts
+from engine.jury import (
+    CUT_BY_OURS,
+    CUT_BY_THEIRS,
+    HUMAN,
+    Jury,
+    newest_votes,
+    verdict_to_show,
+    what_counts,
+)
 from engine.pipeline.check import MOST_RUNS, CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.counting import WantedConversation
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, changed_inputs, changed_words
 from engine.pipeline.stored_conversations import StoredConversations
+from engine.providers.model import Finish
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, EvaluatorAnswer, depends, judge
 from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
@@ -289,11 +298,12 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging, unchecked: U
             unchecked.setdefault(check.kind, []).append(why)
     faults: list[tuple[Asking, ModelError]] = []
     pressed = pressed_from(messages, bench.reader.turns_without_pressure(judging.take))
+    cut = _cut_reason(messages, bench.models.target_spec(target))
     for index, asking in enumerate(judging.askings):
         if index or judging.checks:
             left = len(judging.askings) - index
             await bench.control.next_call(Stage.EVALUATE, target, left)
-        fault = await _give_verdict(bench, judging, asking, transcript, pressed)
+        fault = await _give_verdict(bench, judging, asking, transcript, pressed, cut)
         if fault is not None:
             faults.append((asking, fault))
     if faults:
@@ -303,6 +313,20 @@ async def give_verdicts(bench: RunContext, judging: PlannedJudging, unchecked: U
             for asking, fault in faults
         ]
         raise AnswerError("; ".join(words))
+
+
+def _cut_reason(messages: Sequence[MessageRow], target: ModelSpec) -> str | None:
+    """Say why a conversation must not be judged: a limit on tokens left no word of a reply, which
+    says nothing about what the target does. None if that is not so."""
+    cut = any(
+        message.speaker is Speaker.TARGET
+        and message.finish == Finish.LENGTH
+        and not message.text.strip()
+        for message in messages
+    )
+    if not cut:
+        return None
+    return CUT_BY_OURS if target.params.max_tokens else CUT_BY_THEIRS
 
 
 def _fault_words(fault: ModelError) -> str:
@@ -322,8 +346,10 @@ async def _give_verdict(
     asking: Asking,
     transcript: Sequence[Utterance],
     pressed: int,
+    cut: str | None,
 ) -> ModelError | None:
-    """Return why there is no answer; None where there is one, or no further attempt makes sense."""
+    """Return why there is no answer; None where there is one, or no further attempt makes sense.
+    With `cut`, the reason why no answer would count, nobody is asked."""
     model = bench.model_for(
         asking.judge, Role.EVALUATOR, Stage.EVALUATE, str(judging.key), judging.key.target_id
     )
@@ -332,14 +358,16 @@ async def _give_verdict(
     fault: ModelError | None = None
     try:
         # the pass number is the seed, so each pass is a separate sample
-        judged = await judge(
-            model,
-            metric.definition,
-            transcript,
-            when=metric.when,
-            pressed_from=pressed,
-            seed=asking.number,
-        )
+        judged = EvaluatorAnswer(None, "", (), unscored=cut)
+        if cut is None:
+            judged = await judge(
+                model,
+                metric.definition,
+                transcript,
+                when=metric.when,
+                pressed_from=pressed,
+                seed=asking.number,
+            )
     except ModelError as error:
         fault = error
         judged = EvaluatorAnswer(None, "", (), unscored=_fault_words(error))

@@ -350,6 +350,11 @@ class _ConversationPlayer:
         )
         # only what is on disk decides where a take continues
         self._said = [Utterance(message.speaker, message.text) for message in messages]
+        self._thoughts = {
+            number: message.reasoning
+            for number, message in enumerate(messages)
+            if message.speaker is Speaker.TARGET and message.reasoning
+        }
         self._begun = False
         self._user_is_done = bool(messages) and any(message.done for message in messages)
         # from names, not row ids: a recreated store gives the same conversation the same seed
@@ -446,7 +451,12 @@ class _ConversationPlayer:
         with self._speaking(turn, Speaker.TARGET, instruction) as hear:
             try:
                 reply = await target_turn(
-                    self._target, self._setup, self._said, seed=self._seed, on_text=hear
+                    self._target,
+                    self._setup,
+                    self._said,
+                    seed=self._seed,
+                    thoughts=self._thoughts,
+                    on_text=hear,
                 )
             except ModelError as error:
                 raise TurnFailedError(StopReason.TARGET_FAILED, error) from error
@@ -489,6 +499,8 @@ class _ConversationPlayer:
             )
         )
         # after the write: no model is shown a message that is not on disk
+        if reasoning:
+            self._thoughts[len(self._said)] = reasoning
         self._said.append(utterance)
 
     def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _LiveMessage:

@@ -64,6 +64,12 @@ class KnownFailure(Enum):
         "now; then try again.",
         False,
     )
+    QUOTA_SPENT = (
+        "a quota of the account is used up",
+        "Try again at the time that the reason names, or when the quota has begun anew; or ask the "
+        "provider for a larger one.",
+        False,
+    )
     TOO_BUSY = (
         "the provider has too much to do",
         "Try again later, or lower how many are played at once; nothing else is wrong.",
@@ -179,6 +185,7 @@ _SIGNS: Final = (
         KnownFailure.NO_SUCH_MODEL,
         r"no such model|no longer offered|address .{1,30} is wrong|\b404:",
     ),
+    (KnownFailure.QUOTA_SPENT, r"quota is used up"),
     (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
     (KnownFailure.OVERSIZED, r"reply is too large"),
@@ -187,7 +194,7 @@ _SIGNS: Final = (
         KnownFailure.TOO_LONG,
         r"context|longer than|too large|output limit|\b413\b",
     ),
-    (KnownFailure.WITHHELD, r"refused to (answer|play)|content filter|withheld"),
+    (KnownFailure.WITHHELD, r"refused to (answer|play)|filter\b|withheld"),
     (KnownFailure.EMPTY_ANSWER, r"answered with nothing"),
     (
         KnownFailure.WRONG_SHAPE,

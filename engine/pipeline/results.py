@@ -158,6 +158,7 @@ class _ConversationStatus:
         self.fresh = fresh
         """Whether stale results are left out."""
         self._turns = reader.turns_begun(definition.name)
+        self._withheld = reader.withheld_replies()
         self._reader = reader
         self._earlier: dict[int, Sequence[Landmark]] = {}
         """Landmarks of earlier versions of edited scenarios, by the row's `seq`."""
@@ -171,7 +172,8 @@ class _ConversationStatus:
                 played = self._reader.scenario_of(take)
                 self._earlier[take.scenario_seq] = () if played is None else played.landmarks
             marks = self._earlier[take.scenario_seq]
-        return ExposedConversation.of(marks, self._turns.get(take.seq, 0), take.stop_reason)
+        turns, withheld = self._turns.get(take.seq, 0), self._withheld.get(take.seq, 0)
+        return ExposedConversation.of(marks, turns, take.stop_reason, withheld=withheld)
 
 
 def _outcome(

@@ -214,6 +214,35 @@ class JsonFallback:
     """If more often than it helped, the model writes prose however it is asked."""
 
 
+FILTERED_IN_A_ROW: Final = 10
+"""Conversations of which a model's filter withholds a reply, and of no other between, after which
+it is parked: the account may be blocked, which only a person can know."""
+
+
+@dataclass(slots=True)
+class FilteredReplies:
+    """Conversations of which a model's filter has withheld a reply since the last that it let
+    through. Several replies of one conversation are one: what it flags stays in the transcript."""
+
+    conversations: set[object] = field(default_factory=set)
+    is_expected: bool = False
+    """Whether a person has said to go on."""
+
+    def add(self, conversation: object) -> bool:
+        """Count a withheld reply; return whether a person should be asked."""
+        self.conversations.add(conversation)
+        return len(self.conversations) >= FILTERED_IN_A_ROW and not self.is_expected
+
+
+@dataclass(frozen=True, slots=True)
+class Parking:
+    """Why every call to a model would fail for now."""
+
+    words: str
+    until: float = math.inf
+    """By the monotonic clock; infinite if a person has to do something."""
+
+
 @dataclass(slots=True)
 class Account:
     """One key at one address. Limits are measured for each model separately, as providers and
@@ -226,8 +255,16 @@ class Account:
     """Closed while the server asks for no requests at all, whatever the model."""
     limiters: dict[str, Limiter] = field(default_factory=dict)
     """By model."""
-    parked: dict[str, str] = field(default_factory=dict)
-    """Models of which every call would fail for now, with the reason."""
+    parked: dict[str, Parking] = field(default_factory=dict)
+    """By model."""
+    filtered: dict[str, FilteredReplies] = field(default_factory=dict)
+    """By model."""
+    forbidden: dict[str, int] = field(default_factory=dict)
+    """How often in a row a model that had answered refused with a 403 in unknown words."""
+    noted: dict[str, set[str]] = field(default_factory=dict)
+    """What was noted of how a model answers, by model."""
+    explains: set[str] = field(default_factory=set)
+    """Models that give a reason for the end of a reply."""
     unanswered: dict[str, StandingFailure | None] = field(default_factory=dict)
     """By model; None for a model that has answered."""
     doubts: dict[str, int] = field(default_factory=dict)
@@ -237,6 +274,19 @@ class Account:
     """Results of asking for JSON in the prompt, by model."""
     form_failures: dict[str, FormFailures] = field(default_factory=dict)
     """By model."""
+
+    def parked_words(self, model: str) -> str | None:
+        """Return why every call to a model would fail now; None if that is not so."""
+        parking = self.parked.get(model)
+        if parking is not None and self.clock.monotonic() >= parking.until:
+            del self.parked[model]
+            return None
+        return None if parking is None else parking.words
+
+    def unpark(self, model: str) -> None:
+        """Allow calls again, after a person said that the reason is gone."""
+        if self.parked.pop(model, None) is not None and model in self.filtered:
+            self.filtered[model].is_expected = True
 
     def limiter(self, model: str) -> Limiter:
         """Return the limiter that all calls of this account to a model share."""

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from engine.providers.http.transport import SPEAKS_TLS, Fault, TransportFailure
+from engine.providers.http.transport import Fault, TransportFailure
+from engine.providers.vendors import Meaning, meaning_of_error
 
 # a server decides how long its headers are, and a message quotes this one
 _LONGEST_LOCATION: Final = 500
-LONGEST_RETRY_AFTER_S: Final = 300.0
-"""Seconds. A longer wait that a server asks for is cut to this, as it may be a mistake."""
+LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0
+"""Seconds. A longer wait that a server asks for is cut to this: no quota lasts longer."""
 LONGEST_MESSAGE: Final = 8192
 """Characters of a server's error message that are kept before it is searched. More than the
 redactor searches, so that no key is cut in two here."""
@@ -95,6 +97,8 @@ class FailureKind(StrEnum):
     """The conversation no longer fits: this ends it, and is not an error."""
     FILTERED = "filtered"
     """The provider did not pass the request to the model, which counts as an answer."""
+    QUOTA_SPENT = "quota_spent"
+    """No request to this model can succeed until a quota begins anew."""
     EMPTY = "empty"
     NO_JSON = "no_json"
     """The server ignored the requested schema: ask for JSON in another way."""
@@ -107,7 +111,7 @@ class FailureKind(StrEnum):
     def outcome(self) -> str:
         """The outcome under which the attempt is stored."""
         match self:
-            case FailureKind.OVERLOADED:
+            case FailureKind.OVERLOADED | FailureKind.QUOTA_SPENT:
                 return "rate_limited"
             case FailureKind.UNREACHABLE:
                 return "transient"
@@ -117,57 +121,31 @@ class FailureKind(StrEnum):
                 return self.value
 
 
-_OUT_OF_MONEY: Final = frozenset(
-    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active"}
-    | {"credit_balance_exhausted", "organization_usage_limit_exceeded"}
-    | {"organization_spend_limit_exceeded", "project_spend_limit_exceeded"}
-)
-_RATE: Final = frozenset({"rate_limit_error", "rate_limit_exceeded", "429"})
-# 529 is Anthropic's own status for it; gateways pass it on as a code
-_OVERLOAD: Final = frozenset({"overloaded_error", "overloaded", "529", "engine_overloaded"})
-_KEY: Final = frozenset(
-    {"authentication_error", "invalid_api_key", "permission_error", "401", "402", "403"}
-)
-_NO_SUCH: Final = frozenset({"not_found_error", "model_not_found", "404"})
-_BAD_REQUEST: Final = frozenset({"invalid_request_error", "400", "413", "422", "request_too_large"})
-_CONTEXT_WORDS: Final = frozenset({"context_length_exceeded", "context_window_exceeded"})
-_CONTEXT: Final = re.compile(
-    r"context[ _-](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
-    r"|maximum number of tokens|reduce the length|exceeds? the .{0,30}context",
-    re.IGNORECASE,
-)
 _TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 _STATUS_CODE: Final = re.compile(r"[345][0-9]{2}")
 _TAG: Final = re.compile(r"<[^<>]{0,200}>")
-_FILTER: Final = frozenset(
-    {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
-)
-_MODERATED: Final = re.compile(r"moderat|flagged|content (policy|filter)", re.IGNORECASE)
-_TOO_LARGE_EVER: Final = re.compile(r"request too large", re.IGNORECASE)
-_WRONG_KEY_CODES: Final = frozenset({"no_db_connection", "invalid_api_key", "api_key_invalid"})
-_WRONG_KEY: Final = re.compile(
-    # without a database, a LiteLLM gateway knows a single key, and answers this to any other
-    r"no connected db\b|(?:invalid|incorrect|wrong) api[ _-]?key|api[ _-]?key (?:is )?not valid",
-    re.IGNORECASE,
-)
-_NO_MODEL: Final = re.compile(
-    r"invalid model(?: name\b|:)|not a valid model\b|model not (?:exist|found)\b"
-    r"|no such model\b|server is pinned to\b|\bmodel .{1,200}? (?:does not exist|is not found)",
-    re.IGNORECASE,
-)
-_TLS_PORT: Final = re.compile(
-    r"plain http request was sent to https port|http request to an https server", re.IGNORECASE
-)
-"""Answers of servers that expect TLS to a request without it."""
+_MODEL_KEY: Final = re.compile(r"""["']model\\?["']\s*:""")
+"""Found if a server quotes the request that it refused."""
 LONGEST_REFUSAL: Final = 64 * 1024
-"""Bytes that are read of what is not a stream."""
-_REFUSED: Final = frozenset({400, 422})
-"""Statuses of gateways for a wrong key or model, where others answer 401 and 404."""
-_NO_CREDIT: Final = re.compile(
-    r"credit balance is too low|insufficient (credit|balance)"
-    r"|reached your specified (workspace )?api usage limits",  # Anthropic's monthly limit
-    re.IGNORECASE,
-)
+"""Bytes that are read of what is not a reply."""
+
+_BY_MEANING: Final[Mapping[Meaning, FailureKind]] = {
+    Meaning.NO_CREDIT: FailureKind.FATAL_TARGET,
+    Meaning.WRONG_KEY: FailureKind.FATAL_TARGET,
+    Meaning.NO_STREAM: FailureKind.FATAL_TARGET,
+    Meaning.NO_MODEL: FailureKind.FATAL_TARGET,
+    Meaning.NEEDS_TLS: FailureKind.FATAL_TARGET,
+    Meaning.CONTEXT_FULL: FailureKind.CONTEXT_FULL,
+    Meaning.FILTERED: FailureKind.FILTERED,
+    Meaning.QUOTA_SPENT: FailureKind.QUOTA_SPENT,
+    Meaning.TOO_LARGE: FailureKind.FATAL_REQUEST,
+    Meaning.OVERLOADED: FailureKind.OVERLOADED,
+    Meaning.NO_SYSTEM: FailureKind.FATAL_REQUEST,
+    Meaning.NO_REASONING: FailureKind.FATAL_REQUEST,
+    Meaning.WANTS_REASONING: FailureKind.FATAL_REQUEST,
+    Meaning.RATE_LIMITED: FailureKind.RATE_LIMITED,
+    Meaning.BAD_REQUEST: FailureKind.FATAL_REQUEST,
+}
 
 _BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
     Fault.UNKNOWN_HOST: FailureKind.UNREACHABLE,
@@ -205,63 +183,34 @@ def classify(failure: Failure) -> FailureKind:
         return (
             FailureKind.UNREACHABLE if (failure.status or 0) >= 500 else FailureKind.FATAL_REQUEST
         )
-    return _by_words(failure) or _by_status(failure.status)
+    meaning = meaning_of(failure)
+    return _by_status(failure.status) if meaning is None else _BY_MEANING[meaning]
 
 
-def _by_words(failure: Failure) -> FailureKind | None:
-    """Classify by what the body says, if that is more than the status."""
-    words, message, status = failure.words, failure.message, failure.status
-    unsaid = status is None or status < 300
-    # first: providers say this with the status of a rate limit, and waiting would be in vain
-    if _is_out_of_money(failure):
-        return FailureKind.FATAL_TARGET
-    if _model_refusal(failure) is not None:
-        return FailureKind.FATAL_TARGET
-    # by the message only for a bad request, as a message about an outage may mention the context
-    if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
-        return FailureKind.CONTEXT_FULL
-    if words & _FILTER and (unsaid or status in {400, 403, 422}):
-        return FailureKind.FILTERED
-    # OpenRouter answers 403 for moderated content, which otherwise means the key
-    if status == 403 and _MODERATED.search(message):
-        return FailureKind.FILTERED
-    # more tokens than the limit per minute: waiting does not help this request
-    if status == 429 and _TOO_LARGE_EVER.search(message):
-        return FailureKind.FATAL_REQUEST
-    if words & _OVERLOAD:
-        return FailureKind.OVERLOADED
-    if not unsaid:
+@lru_cache(256)  # asked for several times for each failure
+def meaning_of(failure: Failure) -> Meaning | None:
+    """Return what the server's words mean; None if they are not known, or are not the server's."""
+    if failure.cause not in {Cause.STATUS, Cause.IN_STREAM}:
         return None
-    for known, kind in (
-        (_RATE, FailureKind.RATE_LIMITED),
-        (_KEY, FailureKind.FATAL_TARGET),
-        (_NO_SUCH, FailureKind.FATAL_TARGET),
-        (_BAD_REQUEST, FailureKind.FATAL_REQUEST),
-    ):
-        if words & known:
-            return kind
-    return None
+    text = f"{failure.code} {beside_the_request(failure.message)}"
+    found = meaning_of_error(failure.words, text, failure.status)
+    # whatever it says, or nothing: less would have been taken
+    return Meaning.CONTEXT_FULL if found is None and failure.status == 413 else found
 
 
-def _is_out_of_money(failure: Failure) -> bool:
-    return bool(failure.words & _OUT_OF_MONEY or _NO_CREDIT.search(failure.message))
-
-
-def _model_refusal(failure: Failure) -> str | None:
-    """Explain a generic refusal that concerns the whole model; None for any other."""
-    if failure.status in _REFUSED:
-        if failure.words & _WRONG_KEY_CODES or _WRONG_KEY.search(failure.message):
-            return _STATUS_WORDS[401]
-        if failure.words & _NO_SUCH or _NO_MODEL.search(failure.message):
-            return "there is no such model"
-        if _TLS_PORT.search(failure.message):
-            return SPEAKS_TLS
-    return None
+def beside_the_request(message: str) -> str:
+    """Return a refusal's message without the request that it quotes: that has the names of all
+    parameters, and the words of a conversation, and blames none."""
+    shown = _MODEL_KEY.search(message)
+    if shown is None:
+        return message
+    begin, end = message.rfind("{", 0, shown.start()), message.rfind("}")
+    return message[: max(begin, 0)] + (message[end + 1 :] if end > begin else "")
 
 
 def refuses_key(status: int | None, raw: bytes) -> bool:
     """Say whether an answer that starts with `raw` refuses the key: some gateways do with a 400."""
-    return status == 401 or _model_refusal(_refusal_in(status, raw)) == _STATUS_WORDS[401]
+    return status == 401 or meaning_of(_refusal_in(status, raw)) is Meaning.WRONG_KEY
 
 
 def server_words(status: int | None, raw: bytes) -> str:
@@ -326,14 +275,11 @@ def status_failure(
     failure = failure_in(body, cause, status)
     # the body of a redirect is for people: its destination is in a header
     where = redirect_words(headers.get("location", "")) if 300 <= status < 400 else ""
-    return Failure(
-        cause,
-        where or failure.message,
-        status,
-        failure.type,
-        failure.code,
-        failure.param,
-        retry_after_s(headers, now=now),
+    wait = retry_after_s(headers, now=now)
+    return replace(
+        failure,
+        message=where or failure.message,
+        retry_after_s=_wait_in_body(body, now) if wait is None else wait,
     )
 
 
@@ -354,18 +300,15 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
         body = body[0]
     if not isinstance(body, Mapping):
         return Failure(cause, "" if body is None else _page_title(str(body)), status)
-    inner = body.get("error", body)
-    if isinstance(inner, str):
-        inner = {**body, "message": inner}
-    if not isinstance(inner, Mapping):
-        inner = body
-    code = _as_word(inner.get("code"))
+    inner = _error_in(body)
+    code = next(filter(None, (_as_word(inner.get(name)) for name in _CODE_KEYS)), "")
     # in a stream the status was 200: some gateways put the actual one into the event
     if status is None and _STATUS_CODE.fullmatch(code):
         status = int(code)
+    said = (_message(inner), *_nested_words(inner))
     return Failure(
         cause,
-        _message(inner),
+        _bounded_text(": ".join(dict.fromkeys(filter(None, said)))),
         status,
         _as_word(inner.get("type")) or _as_word(inner.get("status")),
         code,
@@ -373,15 +316,79 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
     )
 
 
-def _message(inner: Mapping[str, Any]) -> str:
-    for name in ("message", "detail", "error", "msg"):
+_CODE_KEYS: Final = ("code", "status_code", "error_code")
+_MESSAGE_KEYS: Final = ("message", "detail", "error", "msg", "error_message", "status_msg", "text")
+
+
+def is_error(event: Mapping[str, Any]) -> bool:
+    """Whether an event or document without a reply reports an error, in any provider's format."""
+    if event.get("error") or "error" in (event.get("object"), event.get("type")):
+        return True
+    if event.get("error_code") or _status_of(event.get("base_resp")):
+        return True
+    return bool(event.get("code")) and bool(_message(event))
+
+
+def _status_of(part: object) -> object:
+    return part.get("status_code") if isinstance(part, Mapping) else None
+
+
+def _error_in(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a body that describes an error."""
+    inner = body.get("error", body)
+    if isinstance(inner, str):
+        return {**body, "message": inner}
+    if not isinstance(inner, Mapping):
+        return body
+    if inner is not body:
+        return inner
+    if isinstance(body.get("base_resp"), Mapping):
+        found: Mapping[str, Any] = body["base_resp"]
+        return found
+    choices = body.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+        # a reply in place of an error: Azure Foundry's filter answers so
+        return {"code": choices[0].get("finish_reason")}
+    return body
+
+
+def _message(inner: Mapping[str, Any], depth: int = 3) -> str:
+    for name in _MESSAGE_KEYS:
         value = inner.get(name)
-        message = (
-            _first_fault(value[0]) if isinstance(value, list) and value else _bounded_text(value)
-        )
+        if isinstance(value, Mapping) and depth:
+            message = _message(value, depth - 1)
+        elif isinstance(value, list) and value:
+            message = _first_fault(value[0])
+        else:
+            message = _bounded_text(value)
         if message:
             return message
     return ""
+
+
+def _nested_words(inner: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what stands deeper in an error: a gateway's provider in its own words, the quota that
+    is used up, the kind of a filter."""
+    for name, key in (("value", "error_message"), ("metadata", "raw"), ("innererror", "code")):
+        part = inner.get(name)
+        if isinstance(part, Mapping):
+            yield _unwrapped(_bounded_text(part.get(key)))
+    for detail in _mappings(inner.get("details")):
+        for violation in _mappings(detail.get("violations")):
+            yield _bounded_text(violation.get("quotaId"))
+
+
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    return [one for one in items if isinstance(one, Mapping)] if isinstance(items, list) else []
+
+
+def _unwrapped(text: str) -> str:
+    """Return the message in an error that is written as text."""
+    with suppress(ValueError, RecursionError):
+        body = json.loads(text)
+        if isinstance(body, Mapping):
+            return _message(_error_in(body)) or text
+    return text
 
 
 def _first_fault(first: object) -> str:
@@ -424,6 +431,27 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
         if wait is not None:
             return wait
     return None
+
+
+def _wait_in_body(body: object, now: datetime) -> float | None:
+    """Return the wait that an error's body asks for: Google's `retryDelay`, and the time of a reset
+    in the headers that OpenRouter passes on."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    if not isinstance(inner, Mapping):
+        return None
+    for detail in _mappings(inner.get("details")):
+        seconds = _as_number(_as_word(detail.get("retryDelay")).removesuffix("s"))
+        if seconds is not None:
+            return _sane_wait(seconds)
+    metadata = inner.get("metadata")
+    headers = metadata.get("headers") if isinstance(metadata, Mapping) else None
+    reset = _as_word(headers.get("X-RateLimit-Reset")) if isinstance(headers, Mapping) else ""
+    moment = _as_number(reset)
+    if moment is None:
+        return None
+    return _sane_wait(max(0.0, moment / 1000 - now.timestamp()))
 
 
 def _wait_in(text: str, now: datetime) -> float | None:
@@ -505,13 +533,21 @@ _STATUS_WORDS: Final[Mapping[int, str]] = {
 }
 
 
-def describe(failure: Failure) -> str:
-    """Describe the failure in a few words, with the server's own if they add anything. The result
-    is not redacted."""
-    if _is_out_of_money(failure):
-        plain = "the account has no credit"
+_IN_OUR_WORDS: Final = frozenset(
+    {Meaning.NO_CREDIT, Meaning.WRONG_KEY, Meaning.NO_STREAM, Meaning.NO_MODEL, Meaning.NEEDS_TLS}
+    | {Meaning.QUOTA_SPENT}
+)
+"""Meanings that say more than the status."""
+
+
+def describe(failure: Failure, known: Meaning | None = None) -> str:
+    """Describe the failure in a few words, with the server's own if they add anything. `known` is
+    what it means if its words do not say that. The result is not redacted."""
+    meaning = known or meaning_of(failure)
+    if meaning in _IN_OUR_WORDS and not (meaning is Meaning.WRONG_KEY and failure.status == 403):
+        plain = meaning.words
     else:
-        plain = _model_refusal(failure) or _cause_words(failure.cause, failure.status)
+        plain = _cause_words(failure.cause, failure.status)
     status = "" if failure.status is None else f"{failure.status}: "
     message = failure.message or failure.type or failure.code
     return f"{status}{plain}" + (f" ({message})" if message else "")

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from engine.providers.attempts import Cause, Failure, FailureKind
+from engine.providers.attempts import (
+    Cause,
+    Failure,
+    FailureKind,
+    beside_the_request,
+    meaning_of,
+)
+from engine.providers.vendors import Meaning
 
 
 class Step(StrEnum):
@@ -85,6 +92,27 @@ FOLDED_SYSTEM: Final = "system"
 BOUNDS: Final = "bounds"
 """Dropped if a server accepts a schema, but no counts and ranges in it."""
 
+BARE_REPLIES: Final = "bare replies"
+"""Dropped if a model wants the reasoning of its earlier replies back beside them."""
+REASONING: Final = "reasoning_content"
+"""Dropped if a server refuses that reasoning."""
+
+_LESSONS: Final[Mapping[Meaning | None, tuple[str, str]]] = {
+    Meaning.NO_SYSTEM: (
+        FOLDED_SYSTEM,
+        "has no system role: the system prompt goes into the first message",
+    ),
+    Meaning.WANTS_REASONING: (
+        BARE_REPLIES,
+        "wants its earlier reasoning: it is sent back beside each reply from now on",
+    ),
+    Meaning.NO_REASONING: (
+        REASONING,
+        "refuses its earlier reasoning: it is not sent back from now on",
+    ),
+}
+"""What the words of vendors teach: what is dropped, and a note."""
+
 _DROPPABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "temperature": ("temperature",),
     "top_p": ("top_p",),
@@ -103,23 +131,20 @@ _ABOUT_SHAPE: Final = re.compile(
     r"|guided|schema|json mode",
     re.IGNORECASE,
 )
-_A_BOUND: Final = re.compile(r"\b(?:(?:min|max)(?:Items|imum)|multipleOf)\b")
+_A_BOUND: Final = re.compile(
+    r"\b(minItems|maxItems|multipleOf|exclusiveM(?:in|ax)imum)\b"
+    # plain words, which mean a keyword only where they stand as one
+    r"|['\"`](minimum|maximum)['\"`]|\bpropert(?:y|ies) (minimum|maximum)\b"
+)
 _NAMES_FORM: Final = re.compile(
     r"response_format|json_schema|json_object|output_config|output_format|guided_json",
     re.IGNORECASE,
 )
 """Words in the message of a server that fails on an unknown form, with a status that would
 otherwise be worth another try."""
-_MODEL_KEY: Final = re.compile(r"""["']model\\?["']\s*:""")
-"""Found if a server quotes the request that it refused."""
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
 """Statuses of servers that do not know a form, if they do not say so."""
 _OF_A_SETTING: Final = frozenset({400, 422})
-_NO_SYSTEM: Final = re.compile(
-    r"system (role|message|prompt|instruction)s? (is |are )?not (supported|enabled|allowed)"
-    r"|does not support (the )?system|developer instruction is not enabled",
-    re.IGNORECASE,
-)
 _UNKNOWN: Final = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed"
     r"|extra inputs|deprecated|removed|not available|cannot be used|use .{0,3}max_",
@@ -157,7 +182,10 @@ def adaptation_from(
         return None
     # a quoted request contains the names of all parameters, and blames none
     if not broke_on_form:
-        failure = replace(failure, message=_beside_the_request(failure.message))
+        failure = replace(failure, message=beside_the_request(failure.message))
+    dropped, note = _LESSONS.get(meaning_of(failure), ("", ""))
+    if dropped in sent and dropped not in learned.dropped:
+        return Adaptation(replace(learned, dropped=learned.dropped | {dropped}), note, certain=True)
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = bool(_ABOUT_SHAPE.search(text))
     # what was left out already cannot be the reason
@@ -165,13 +193,10 @@ def adaptation_from(
     # a message about a schema may mention parameters: only one in `param` counts then
     if name is not None and not (about_shape and shaped and not failure.param):
         return _leave_out(name, learned)
-    if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:
-        dropped = learned.dropped | {FOLDED_SYSTEM}
-        note = "has no system role: the system prompt goes into the first message"
-        return Adaptation(replace(learned, dropped=dropped), note, certain=True)
     bound = _A_BOUND.search(text) if shaped and learned.step is Step.JSON_SCHEMA else None
     if bound is not None and BOUNDS not in learned.dropped:
-        note = f"takes no {bound.group()} in a schema: counts and ranges are left out from now on"
+        name = next(filter(None, bound.groups()))
+        note = f"takes no {name} in a schema: counts and ranges are left out from now on"
         return Adaptation(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
     if lower is not None and not about_shape and not refused_pair:
@@ -187,15 +212,6 @@ def adaptation_from(
         # a bare 400 may have another reason: kept once asking differently has helped
         return Adaptation(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
-
-
-def _beside_the_request(message: str) -> str:
-    """Return a refusal's message without the request that it quotes."""
-    shown = _MODEL_KEY.search(message)
-    if shown is None:
-        return message
-    begin, end = message.rfind("{", 0, shown.start()), message.rfind("}")
-    return message[: max(begin, 0)] + (message[end + 1 :] if end > begin else "")
 
 
 def _no_endpoint_takes(message: str) -> bool:
@@ -249,7 +265,7 @@ def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
     setting = failure.param.removeprefix("body.").partition(".")[0]
     if setting in settings:
         return setting
-    message = _beside_the_request(failure.message)
+    message = beside_the_request(failure.message)
     if not (_UNKNOWN.search(message) or _OUT_OF_RANGE.search(message)):
         return None
     # a word without an underscore, such as "provider", may mean something else unless it is marked

@@ -15,6 +15,7 @@ from engine.providers.attempts import (
     Cause,
     Failure,
     failure_in,
+    is_error,
     status_failure,
     transport_failure,
 )
@@ -39,7 +40,10 @@ LONGEST_NAME: Final = 128
 """Characters of the server's id of a request."""
 
 _WELL: Final = frozenset({200, 201})
-_NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem")
+_DOCUMENT_TYPE: Final = "application/json"
+_NO_STREAM_TYPES: Final = (_DOCUMENT_TYPE, "text/html", "application/problem")
+_EVENTS: Final = (b"data:", b"event:", b":")
+"""How a stream begins."""
 
 
 @dataclass(slots=True)
@@ -85,6 +89,12 @@ class ReplyBuffer:
             self.splitter.thoughts.append(thought)
             self.discard()
             self._emit_text(words)
+
+    def replace_by(self, text: str) -> None:
+        """Take back the text so far: this is what was meant."""
+        self.discard()
+        self.splitter = ThoughtSplitter()
+        self._emit_text(self.splitter.feed(text))
 
     def discard(self) -> None:
         """Discard the text so far."""
@@ -136,8 +146,8 @@ class Deadlines:
         """Note that text or reasoning has come."""
         now = self._now()
         # rescheduling costs as much as decoding a word, so it is done now and then
-        if now >= self._moves_at and not self._ending:
-            self._spoken = True
+        if now >= self._moves_at or self._ending:
+            self._spoken, self._ending = True, False
             self._moves_at = now + self._retry_policy.between_s / 16
             self.alarm.reschedule(min(now + self._retry_policy.between_s, self._whole_at))
 
@@ -146,6 +156,11 @@ class Deadlines:
         if not self._ending:
             self._ending = True
             self.alarm.reschedule(min(self._now() + self._retry_policy.ending_s, self._whole_at))
+
+    @property
+    def was_silent(self) -> bool:
+        """Whether a deadline has passed because nothing came, and not because too much did."""
+        return self._now() < self._whole_at
 
     @property
     def words(self) -> str:
@@ -246,13 +261,21 @@ async def exchange(
         result.failure = Failure(Cause.OVERSIZED, str(error))
     except InStreamError as error:
         result.failure = error.failure
-    if result.parser.whole and result.failure is not None and result.failure.cause in _TOO_LATE:
+    if result.failure is not None and _is_too_late(result, deadlines):
         result.failure = None
-        result.reply.ended()
+        handler.complete()
 
 
-_TOO_LATE: Final = frozenset({Cause.STALLED, Fault.BROKEN, Fault.NOT_HTTP})
-"""Failures that do not matter after a reply has marked itself as complete."""
+def _is_too_late(result: CallResult, deadlines: Deadlines) -> bool:
+    """Whether a failure does not matter, as the reply was complete before it."""
+    parser = result.parser
+    match result.failure.cause if result.failure else None:
+        case Cause.STALLED:
+            return parser.sure or (parser.whole and deadlines.was_silent)
+        case Fault.BROKEN | Fault.NOT_HTTP:
+            return parser.sure
+        case _:
+            return False
 
 
 class _ResponseHandler:
@@ -303,9 +326,11 @@ class _ResponseHandler:
             self._abort_other_model()
 
     def _is_document(self, status: int, headers: Mapping[str, str]) -> bool:
-        parser = self._app_parser
-        if parser is None or status not in _WELL:
+        if status not in _WELL:
             return False
+        parser = self._app_parser
+        if parser is None:
+            return headers.get("content-type", "").lower().startswith(_DOCUMENT_TYPE)
         return parser.takes_document and (not parser.streams or _is_no_stream(headers))
 
     def _on_document(self, chunk: bytes) -> None:
@@ -317,17 +342,18 @@ class _ResponseHandler:
 
     def _read_document(self, document: bytes) -> None:
         result = self._result
-        assert self._app_parser is not None  # noqa: S101  (looked at before)
         try:
             # some servers on Windows begin with a byte order mark, which JSON does not allow
             text = document.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BrokenStreamError("the answer holds bytes that are not UTF-8") from None
-        words = self._app_parser.feed_document(text)
-        result.session = self._app_parser.session
+        words = result.parser.feed_document(text)
+        if self._app_parser is not None:
+            result.session = self._app_parser.session
         self._abort_other_model()
+        result.count_thoughts()
         result.reply.add(words)
-        result.reply.ended()
+        self.complete()
 
     def _abort_other_model(self) -> None:
         """Abort a reply that is refused anyway, as each further word would be paid for."""
@@ -350,9 +376,12 @@ class _ResponseHandler:
     def ended(self, now: datetime) -> None:
         """Evaluate the response after its end."""
         result = self._result
-        if self._document is not None:
+        if self._document is not None and not self._document.lstrip().startswith(_EVENTS):
             self._read_document(bytes(self._document))
             return
+        if self._document is not None:
+            # a stream, whatever the server calls it
+            self._on_stream(bytes(self._document))
         if self._is_refusal:
             result.failure = _refusal(result.status or 0, self._headers, bytes(self._refusal), now)
             return
@@ -368,6 +397,13 @@ class _ResponseHandler:
         elif not result.parser.whole:
             result.failure = Failure(Cause.UNFINISHED)
         reached(KillPoint.LAST_WORD)
+        self.complete()
+
+    def complete(self) -> None:
+        """Complete the reply with what has come."""
+        result = self._result
+        if result.parser.instead is not None:
+            result.reply.replace_by(result.parser.instead)
         result.reply.ended()
 
 
@@ -393,7 +429,7 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
             deadlines.progressed()
             result.count_thoughts()
             result.reply.add("".join(pieces))
-        if parser.whole:
+        if parser.closing:
             deadlines.finishing()
 
 
@@ -416,7 +452,7 @@ def _refusal(status: int, headers: Mapping[str, str], raw: bytes, now: datetime)
         body = text
     if status >= 300:
         return status_failure(status, headers, body, now=now)
-    if isinstance(body, dict) and body.get("error"):
+    if isinstance(body, dict) and is_error(body):
         return failure_in(body, Cause.IN_STREAM)
     kind = headers.get("content-type", "") or "nothing"
     return Failure(Cause.NO_STREAM, f"{kind.split(';')[0]} in place of a stream", status)

@@ -31,6 +31,8 @@ class Message:
 
     role: MessageRole
     text: str
+    reasoning: str | None = None
+    """What the model thought before it said this; sent only to a model that wants it back."""
 
 
 class Finish(StrEnum):

@@ -187,7 +187,7 @@ class RealModel(ReportingModel):
 
     def parked(self) -> str | None:
         """Say why every call to it fails; None if that is not known."""
-        reasons = (account.parked.get(self.endpoint.model) for account in self._accounts())
+        reasons = (account.parked_words(self.endpoint.model) for account in self._accounts())
         known = (reason for reason in (*self.sender.refusals, *reasons) if reason is not None)
         return next(known, None)
 
@@ -195,7 +195,7 @@ class RealModel(ReportingModel):
         """Allow calls again, after a person said that the reason is gone."""
         self.sender.refusals.clear()
         for account in self._accounts():
-            account.parked.pop(self.endpoint.model, None)
+            account.unpark(self.endpoint.model)
 
     def _limiters(self) -> list[Limiter]:
         return [account.limiter(self.endpoint.model) for account in self._accounts()]

@@ -9,6 +9,7 @@ from typing import Final
 from engine.display import plural
 from engine.providers.attempts import Cause, Failure, FailureKind, describe
 from engine.providers.http.transport import Fault
+from engine.providers.vendors import Meaning
 
 # a resolver may fail for a moment; a misspelt name stays unknown
 _UNKNOWN_HOST_TRIES: Final = 3
@@ -41,7 +42,11 @@ class RetryPolicy:
     trying_s: float = 1800.0
     """Seconds from the first failure."""
     refused_s: float = 3600.0
-    """Seconds from the first refusal: rate limits may last long, and waiting loses nothing."""
+    """Seconds from the first refusal: rate limits may last long, and waiting loses nothing. If a
+    server asks for a longer wait, it means a quota."""
+    longest_asked_s: float = 300.0
+    """Seconds. A longer wait that a server asks for otherwise is cut to this, as it may be a
+    mistake."""
     unreachable_s: float = 3600.0
     """Seconds without a network."""
     first_pause_s: float = 1.0
@@ -77,7 +82,9 @@ class GiveUp:
     parks: bool = False
     """Whether no other call to this model can succeed either."""
     look_at: str = "apikey, model and base_url"
-    """The parts of the model's configuration that may be wrong, if it parks."""
+    """The parts of the model's configuration that may be wrong, if it parks; empty for none."""
+    for_s: float | None = None
+    """Seconds after which calls may succeed again, if it parks and they are known."""
 
 
 @dataclass(slots=True)
@@ -138,7 +145,7 @@ class RetryState:
 
         `strikes` is how often in a row the host was not reached, `known` whether it ever was.
         """
-        words = describe(failure)
+        words, asked = describe(failure), failure.retry_after_s or 0.0
         match kind:
             # separate for the advice only: for these, checking the key and the model is no use
             case FailureKind.FATAL_TARGET if failure.cause is Fault.CERTIFICATE:
@@ -147,6 +154,11 @@ class RetryState:
                 return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
             case FailureKind.FATAL_TARGET:
                 return GiveUp(words, retryable=False, parks=True)
+            case FailureKind.QUOTA_SPENT:
+                return self._after_quota(failure)
+            case FailureKind.RATE_LIMITED if asked > self.retry_policy.refused_s:
+                # no momentary limit takes so long
+                return self._after_quota(failure)
             case FailureKind.RATE_LIMITED | FailureKind.OVERLOADED:
                 return self._after_refusal(failure, words, now)
             case FailureKind.STALLED:
@@ -169,6 +181,14 @@ class RetryState:
                 return GiveUp(words, retryable=True)
             case _:
                 return GiveUp(words, retryable=False)
+
+    def _after_quota(self, failure: Failure) -> GiveUp:
+        """Park the model until its quota begins anew, if that is known."""
+        asked = failure.retry_after_s or 0.0
+        # the wait that Google names beside a quota of the day is that of a minute
+        for_s = asked if asked >= self.retry_policy.longest_asked_s else None
+        words = describe(failure, Meaning.QUOTA_SPENT)
+        return GiveUp(words, retryable=True, parks=True, look_at="", for_s=for_s)
 
     def uncount(self) -> None:
         """Do not count the last try: it failed without a network, which is waited for elsewhere."""
@@ -200,7 +220,7 @@ class RetryState:
         spent = now - self._first_failure_at
         if self.tries >= tries or spent >= self.retry_policy.trying_s:
             return GiveUp(f"{words}, after {plural(self.tries, 'try', 'tries')}", retryable=True)
-        asked = failure.retry_after_s or 0.0
+        asked = min(failure.retry_after_s or 0.0, self.retry_policy.longest_asked_s)
         step = f" (try {self.tries + 1} of {tries})"
         return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
 
@@ -212,9 +232,9 @@ class RetryState:
             return GiveUp(
                 f"{words}, refused {plural(self.refusals, 'try', 'tries')}", retryable=True
             )
-        asked = failure.retry_after_s
-        if asked is None:
+        if failure.retry_after_s is None:
             return Retry(self._jitter(self.refusals), words)
+        asked = min(failure.retry_after_s, self.retry_policy.refused_s)
         # some servers ask for a wait of 0 s, which helps no more than asking for none
         return Retry(max(asked, self._jitter(self.refusals)), words, asked)
 

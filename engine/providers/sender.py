@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts, JsonFallback
+from engine.providers.accounts import (
+    Account,
+    Accounts,
+    FilteredReplies,
+    JsonFallback,
+    Parking,
+)
 from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
 from engine.providers.attempts import (
     Cause,
@@ -20,6 +28,7 @@ from engine.providers.attempts import (
     classify,
     concerns_account,
     describe,
+    meaning_of,
 )
 from engine.providers.capabilities import (
     FEWEST,
@@ -38,7 +47,7 @@ from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.pricing import SERVICE_TIER, Price
-from engine.providers.protocols.base import ChatRequest, Dialect, written_body
+from engine.providers.protocols.base import CALLS_A_TOOL, ChatRequest, Dialect, written_body
 from engine.providers.redaction import Redactor
 from engine.providers.retry import (
     SERVER_ERROR,
@@ -132,6 +141,8 @@ class _Call:
     _form_trial: FormTrial = field(init=False)
     _under_form: ChatRequest | None = None
     """The request with its form, while it is tried without."""
+    _doubted: bool = False
+    """Whether a reply without a reason for its end was asked for again."""
     _priced: tuple[CallResult, Usage] | None = None
     """The last attempt and its usage, cached as looking up a price is slow."""
 
@@ -154,9 +165,7 @@ class _Call:
             failure = result.failure
             if failure is None:
                 # an answer at last: any later failure is an outage, which is waited for
-                self.account.unanswered[self.ask.model] = None
-                self._confirm_guess(result)
-                self._note_answer_to_form()
+                self._note_answer(result)
                 return self._reply(result)
             # limits of this machine or its workers: neither counted as a try nor reported
             if failure.cause is Cause.AGENT_UNFIT:
@@ -170,6 +179,7 @@ class _Call:
             kind = classify(failure)
             # before learning: a transcript that is too long is no reason to ask differently
             if kind in _ANSWERS:
+                self._count_filtered(_ANSWERS[kind])
                 return self._reply(result, _ANSWERS[kind])
             # before learning: what a refusal teaches is learned for the request with its form
             was_without = self._restore_form()
@@ -212,7 +222,7 @@ class _Call:
             limiter.leave(slot, signal)
 
     def _refuse_parked(self) -> None:
-        reasons = [*self.sender.refusals, self.account.parked.get(self.ask.model)]
+        reasons = [*self.sender.refusals, self.account.parked_words(self.ask.model)]
         if reasons[0] is not None:
             raise ModelError(f"{self.sender.label}: {reasons[0]}", retryable=False)
 
@@ -244,7 +254,7 @@ class _Call:
                 return await self._send_with(partial(self._exchange_by_worker, slot, destination))
         except NoVariableError as error:
             words = f"{error} {PARKED})"
-            self.account.parked[self.ask.model] = words
+            self.account.parked[self.ask.model] = Parking(words)
             raise ModelError(f"{self.sender.label}: {words}", retryable=True) from None
 
     async def _exchange_here(self, result: CallResult) -> None:
@@ -308,8 +318,10 @@ class _Call:
         # any status, even a refusal: the host was reached
         if result.status is not None:
             reach.mark_reached(host_port)
+        if result.failure is None and self._is_cut(result):
+            result.failure = Failure(Cause.UNFINISHED, "no reason for its end, as others had")
         if result.failure is None and result.finish is Finish.STOP and not result.text.strip():
-            result.failure = Failure(Cause.EMPTY, _thought_only(result))
+            result.failure = Failure(Cause.EMPTY, _why_empty(result))
         if result.failure is None and self._ignored_schema(result):
             result.failure = Failure(Cause.NO_JSON)
         if result.failure is None:
@@ -321,6 +333,43 @@ class _Call:
         # watchers must not keep showing text that no message will contain
         result.reply.discard()
         return classify(result.failure).outcome
+
+    def _is_cut(self, result: CallResult) -> bool:
+        """Whether a reply without a reason for its end is most likely cut, as the model gives
+        reasons otherwise. Doubted once in each call."""
+        if not result.parser.unexplained:
+            self.account.explains.add(self.ask.model)
+            return False
+        doubted, self._doubted = self._doubted, True
+        return not doubted and self.ask.model in self.account.explains
+
+    def _note_answer(self, result: CallResult) -> None:
+        """Learn what an answer shows of the model."""
+        model, account = self.ask.model, self.account
+        account.unanswered[model] = None
+        account.forbidden.pop(model, None)
+        self._count_filtered(result.finish)
+        self._confirm_guess(result)
+        self._note_answer_to_form()
+        noted, oddity = account.noted.setdefault(model, set()), result.parser.oddity
+        if oddity is not None and oddity not in noted and len(noted) < MOST_NOTES:
+            noted.add(oddity)
+            self.sender.on_note(f"{self.sender.label} {self.redact(oddity)}")
+
+    def _count_filtered(self, finish: Finish) -> None:
+        """Count replies that the provider's filter withholds, and park the model if it withholds
+        all of them."""
+        known = self.account.filtered.setdefault(self.ask.model, FilteredReplies())
+        if finish is not Finish.CONTENT_FILTER:
+            known.conversations.clear()
+        elif known.add(self.ask.session or self.ask.messages):
+            words = (
+                f"the provider's filter withheld the replies in {len(known.conversations)} "
+                f"conversations in a row, so the account may be blocked {PARKED}; ask the "
+                "provider, or call it again if it does that with such scenarios)"
+            )
+            self.account.parked[self.ask.model] = Parking(words)
+            known.conversations.clear()
 
     def _report(self, outcome: str, result: CallResult, began: float) -> None:
         failure, first = result.failure, result.reply.first_token_at
@@ -549,6 +598,7 @@ class _Call:
                 f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
             )
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
+        self._refuse_forbidden(failure, kind)
         step = retries.next(failure, kind, accounts.clock.monotonic(), strikes=strikes, known=known)
         match step:
             case GiveUp():
@@ -565,6 +615,19 @@ class _Call:
             case Retry():
                 self._close(step, failure)
                 await self._pause(step)
+
+    def _refuse_forbidden(self, failure: Failure, kind: FailureKind) -> None:
+        """Raises `ModelError` for a 403 in unknown words of a model that has answered: that may be
+        a filter's, and is taken for the key's only if it is the only answer for a while."""
+        account, model = self.account, self.ask.model
+        answered = model in account.filtered
+        if kind is not FailureKind.FATAL_TARGET or failure.status != 403 or not answered:
+            return
+        if meaning_of(failure) is None:
+            account.forbidden[model] = account.forbidden.get(model, 0) + 1
+            if account.forbidden[model] < FORBIDDEN_IN_A_ROW:
+                words = self.redact(describe(failure))
+                raise ModelError(f"{self.sender.label}: {words}", retryable=False)
 
     def _always_fails_alike(self, failure: Failure) -> bool:
         """Whether the server has failed in the same way on everything that this model was asked."""
@@ -596,9 +659,16 @@ class _Call:
     def _given_up(self, step: GiveUp) -> str:
         words = self.redact(step.message)
         if step.parks:
-            look_at = self.sender.look_at or step.look_at
-            words += f" {PARKED}; check {look_at} of {self.sender.label})"
-            self.account.parked[self.ask.model] = words
+            clock, until = self.sender.accounts.clock, math.inf
+            advice = f"; check {self.sender.look_at or step.look_at} of {self.sender.label}"
+            if not step.look_at:
+                advice = "; call it again when the quota has begun anew"
+            if step.for_s is not None:
+                until = clock.monotonic() + step.for_s
+                moment = clock.now() + timedelta(seconds=step.for_s)
+                advice = f" until {moment:%Y-%m-%d %H:%M} UTC"
+            words += f" {PARKED}{advice})"
+            self.account.parked[self.ask.model] = Parking(words, until)
         return f"{self.sender.label}: {words}"
 
     def _close(self, step: Retry, failure: Failure) -> None:
@@ -621,6 +691,9 @@ class _Call:
             waits.end(number)
 
 
+MOST_NOTES: Final = 5
+"""Oddities of one model that are noted."""
+FORBIDDEN_IN_A_ROW: Final = 3
 PARKED: Final = "(parked"
 """In the reason of every call that is not made, or not made again, as its model is parked."""
 _CHOSEN: Final = ("temperature", "top_p", "reasoning_effort")
@@ -664,5 +737,8 @@ def _is_json(text: str) -> bool:
     return text.lstrip().startswith(("{", "```"))
 
 
-def _thought_only(result: CallResult) -> str:
+def _why_empty(result: CallResult) -> str:
+    oddity = result.parser.oddity or ""
+    if oddity.startswith(CALLS_A_TOOL):
+        return oddity
     return "it only thought" if result.reasoning else ""

@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 from engine.benchmark import Metric, Speaker, Utterance, When
 from engine.errors import AnswerError
 from engine.identity import digest
-from engine.jury import CANNOT_TELL, NO_PRESSURE
+from engine.jury import CANNOT_TELL, CUT_BY_OURS, CUT_BY_THEIRS, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, MessageRole, Model
 from engine.quotes import contains
@@ -25,7 +25,9 @@ from engine.stages.answers import Answer, ask, fence_of, messages_of, schema_of
 CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
 _NO_QUOTE: Final = "said present, but quoted nothing that the target said"
 """Of earlier versions, which took it for unusable."""
-ANSWERED: Final = frozenset({_NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE})
+ANSWERED: Final = frozenset(
+    {_NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE, CUT_BY_OURS, CUT_BY_THEIRS}
+)
 """Reasons for which a received answer is unscored. Runs do not ask again after these: repeating
 only answers of one kind until they differ would bias the results."""
 NO_ANSWER: Final = "no usable answer: "

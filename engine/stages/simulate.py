@@ -8,7 +8,7 @@ target knows its system prompt and the messages. No request contains what belong
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
@@ -63,6 +63,7 @@ class Setup:
         return turn >= (max(planned, default=_FEWEST) if self.landmarks else _FEWEST)
 
 
+NO_THOUGHTS: Final[Mapping[int, str]] = {}
 _FEWEST: Final = 2
 """The least number of turns without planned landmarks."""
 
@@ -145,13 +146,19 @@ def message_fault(message: str, fence: str) -> str | None:
     return None
 
 
-def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
-    """The system prompt, if any, and the messages: a target is told nothing else."""
+def target_request(
+    setup: Setup, spoken: Sequence[Utterance], thoughts: Mapping[int, str] = NO_THOUGHTS
+) -> list[Message]:
+    """The system prompt, if any, and the messages: a target is told nothing else. `thoughts` are
+    its own, by the number of the message, for a model that wants them back."""
     same = {Speaker.USER: MessageRole.USER, Speaker.TARGET: MessageRole.ASSISTANT}
     system = [Message(MessageRole.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
     return [
         *system,
-        *(Message(same[utterance.speaker], utterance.text) for utterance in spoken),
+        *(
+            Message(same[utterance.speaker], utterance.text, thoughts.get(number))
+            for number, utterance in enumerate(spoken)
+        ),
     ]
 
 
@@ -217,10 +224,12 @@ async def target_turn(
     spoken: Sequence[Utterance],
     *,
     seed: int,
+    thoughts: Mapping[int, str] = NO_THOUGHTS,
     on_text: OnText | None = None,
 ) -> Reply:
     """Ask for the target's reply. A refusal or a cut reply is a reply like any other.
 
     Raises `ModelError`.
     """
-    return await model.reply(target_request(setup, spoken), seed=seed, on_text=on_text)
+    request = target_request(setup, spoken, thoughts)
+    return await model.reply(request, seed=seed, on_text=on_text)

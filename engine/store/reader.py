@@ -409,6 +409,15 @@ class Reader:
         )
         return {row[0]: row[1] or 0 for row in rows}
 
+    def withheld_replies(self) -> dict[int, int]:
+        """Return how many replies of each take the provider's filter withheld or the model refused,
+        from an index; only of takes that have any."""
+        rows = self.connection.all(
+            "SELECT take, count(*) FROM message WHERE finish IN ('content_filter', 'refusal') "
+            "GROUP BY take"
+        )
+        return {row[0]: row[1] for row in rows}
+
     def message_digests(self, take_seqs: Iterable[int]) -> dict[int, list[bytes]]:
         """Return the digests of each take's messages, in order."""
         order = "take, turn, speaker = 'assistant'"

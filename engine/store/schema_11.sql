@@ -145,3 +145,7 @@ CREATE TABLE unsettled (
     counted_usd REAL                    -- NULL where they were cut off; else it settles all such
                                         -- rows before it
 ) STRICT;
+
+-- Replies that a provider's filter withheld, or that its model refused: few, and counted beside each
+-- target, so they are found without reading any text.
+CREATE INDEX message_withheld ON message (take) WHERE finish IN ('content_filter', 'refusal');

@@ -293,7 +293,7 @@ def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
             )
 
 
-_EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
+_EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last", "withheld")
 
 
 def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
@@ -307,7 +307,7 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         (_label(analysis, result, name), exposure_words(result.exposure)) for result in results
     ]
     heads = (pad("", name), _EXPOSURE_HEADS)
-    sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
+    sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(4)]
     for number, (label, words) in enumerate((heads, *cells)):
         counts_words = "  ".join(
             pad(word, size, right=True) for word, size in zip(words, sizes, strict=True)

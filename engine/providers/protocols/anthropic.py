@@ -6,22 +6,29 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from engine.providers.attempts import Cause, failure_in
+from engine.providers.attempts import Cause, failure_in, is_error
 from engine.providers.capabilities import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
     BREAK,
+    FINISHES,
     ChatRequest,
     InStreamError,
     MessageGroup,
     PromptCache,
     Tokens,
     count,
+    document,
+    is_end_mark,
+    no_reply,
+    note_tool,
     parsed,
     schema_without,
-    turns,
+    spoken_turns,
+    tool_words,
 )
 from engine.providers.served_model import ServedNames
+from engine.providers.vendors import meaning_of_end
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam
@@ -38,13 +45,6 @@ LIMIT_UNASKED: Final = 8192
 allow it. If another server has room for fewer and says so, that number is used."""
 PAYS_FROM: Final = 4000
 """Characters of a prefix, about 1,000 tokens: the provider does not cache a shorter one."""
-
-_FINISHES: Final[Mapping[str, Finish]] = {
-    "max_tokens": Finish.LENGTH,
-    "refusal": Finish.REFUSAL,
-    "model_context_window_exceeded": Finish.CONTEXT_FULL,
-}
-"""Any other reason means that the model ended by itself."""
 
 _UNTAKEN: Final = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength"}
@@ -69,7 +69,7 @@ class AnthropicDialect:
         return {"anthropic-version": VERSION_WITH_SAMPLING if _samples(ask) else VERSION}
 
     def body(self, ask: ChatRequest) -> dict[str, Any]:
-        groups = turns(ask)
+        groups = spoken_turns(ask)
         system = BREAK.join(turn.text for turn in groups if turn.role is MessageRole.SYSTEM)
         output = _output_config(ask)
         params = ask.params
@@ -125,19 +125,7 @@ def _output_config(ask: ChatRequest) -> OutputConfigParam:
 
 
 def _messages(groups: Sequence[MessageGroup], ask: ChatRequest, before: int) -> list[MessageParam]:
-    """Return the turns of user and assistant, without empty texts, which are refused."""
-    rows: list[tuple[MessageRole, list[str]]] = []
-    for turn in groups:
-        # otherwise a 400: "text content blocks must be non-empty" or "must contain non-whitespace
-        # text"
-        texts = [text for text in turn.texts if text.strip()]
-        if turn.role is MessageRole.SYSTEM or not texts:
-            continue
-        if rows and rows[-1][0] is turn.role:
-            # after an empty text was left out, two turns of one role are consecutive
-            rows[-1][1].extend(texts)
-        else:
-            rows.append((turn.role, texts))
+    rows = [(turn.role, turn.texts) for turn in groups if turn.role is not MessageRole.SYSTEM]
     marked = _kept_place(rows, ask, before)
     params: list[MessageParam] = []
     for n, (role, texts) in enumerate(rows):
@@ -150,7 +138,7 @@ def _messages(groups: Sequence[MessageGroup], ask: ChatRequest, before: int) -> 
 
 
 def _kept_place(
-    rows: Sequence[tuple[MessageRole, list[str]]], ask: ChatRequest, before: int
+    rows: Sequence[tuple[MessageRole, Sequence[str]]], ask: ChatRequest, before: int
 ) -> tuple[int, int | None]:
     """Return the message, and the text in it, up to which the provider should cache the request."""
     texts = [(n, m, len(text)) for n, (_, row) in enumerate(rows) for m, text in enumerate(row)]
@@ -199,7 +187,11 @@ def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]
 class AnthropicReplyParser:
     """Parses a stream of message events."""
 
-    __slots__ = ("ended", "finish", "named", "provider", "thoughts", "tokens")
+    __slots__ = (
+        *("_tools", "ended", "finish", "instead", "named", "oddity", "provider", "thoughts"),
+        "tokens",
+        "unexplained",
+    )
 
     def __init__(self) -> None:
         self.tokens = Tokens()
@@ -208,19 +200,40 @@ class AnthropicReplyParser:
         self.thoughts: list[str] = []
         self.named = ServedNames()
         self.provider: str | None = None
+        self.oddity: str | None = "ends its replies without `message_stop`"
+        self.instead: str | None = None
+        self.unexplained = False
+        self._tools: list[str] = []
 
     @property
     def whole(self) -> bool:
-        return self.ended and self.finish is not None
+        return self.ended or self.finish is not None
+
+    @property
+    def closing(self) -> bool:
+        return self.finish is not None
+
+    @property
+    def sure(self) -> bool:
+        return self.whole
 
     def feed(self, data: str) -> str | None:
-        event = parsed(data)
+        if is_end_mark(data):
+            self.ended = self.finish is not None
+            return None
+        return self._event(parsed(data))
+
+    def _event(self, event: Mapping[str, Any]) -> str | None:
         match event.get("type"):
             case "content_block_delta":
                 return self._text_of(event.get("delta"))
             case "content_block_start":
                 block = event.get("content_block")
-                text = block.get("text") if isinstance(block, dict) else None
+                if not isinstance(block, dict):
+                    return None
+                if block.get("type") == "tool_use":
+                    note_tool(self._tools, block.get("name"))
+                text = block.get("text")
                 return text if isinstance(text, str) and text else None
             case "message_start":
                 message = event.get("message")
@@ -233,15 +246,29 @@ class AnthropicReplyParser:
                 delta = event.get("delta")
                 reason = delta.get("stop_reason") if isinstance(delta, dict) else None
                 if isinstance(reason, str):
-                    self.finish = _FINISHES.get(reason, Finish.STOP)
+                    self.finish = FINISHES.get(meaning_of_end(reason), Finish.STOP)
                 return ""
             case "message_stop":
                 self.ended = True
+                self.unexplained = self.finish is None
+                unnamed = "ends its replies without a `stop_reason`" if self.unexplained else None
+                self.oddity = tool_words(self._tools) or unnamed
                 return None
-            case "error":
-                raise InStreamError(failure_in(event, Cause.IN_STREAM))
             case _:
+                if is_error(event):
+                    raise InStreamError(failure_in(event, Cause.IN_STREAM))
                 return None
+
+    def feed_document(self, data: str) -> str:
+        event = document(data)
+        blocks = event.get("content")
+        if not isinstance(blocks, list):
+            raise no_reply(data)
+        text = "".join(self._text_of(block) or "" for block in blocks)
+        self._event({"type": "message_start", "message": event})
+        self._event({"type": "message_delta", "delta": event})
+        self.ended, self.oddity = True, "answers in one document, and not in a stream"
+        return text
 
     def _text_of(self, delta: object) -> str | None:
         if not isinstance(delta, dict):

@@ -24,6 +24,7 @@ from engine.providers.protocols.base import (
     ChatRequest,
     InStreamError,
     MessageGroup,
+    is_end_mark,
     parsed,
     turns,
 )
@@ -150,9 +151,10 @@ class ApplicationReplyParser(OpenAIReplyParser):
         # an application need not mark the end: the end of its answer is enough
         if self._spoke:
             self.finish = self.finish or Finish.STOP
+            self.sure = True
 
     def feed(self, data: str) -> str | None:
-        if data == "[DONE]":
+        if is_end_mark(data):
             self.ended = True
             self.close()
             return None

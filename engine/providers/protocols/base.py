@@ -4,12 +4,15 @@ some models put between `<think>` tags."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, Protocol
 
-from engine.providers.attempts import Failure
+from engine.display import one_line
+from engine.providers.attempts import Cause, Failure, failure_in, is_error
 from engine.providers.capabilities import (
     FOLDED_SYSTEM,
     ModelCapabilities,
@@ -20,7 +23,8 @@ from engine.providers.capabilities import (
 from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, JsonSchema, Message, MessageRole
 from engine.providers.protocols.sse import BrokenStreamError
-from engine.providers.served_model import ExpectedModel, ServedNames
+from engine.providers.served_model import LONGEST_NAME, ExpectedModel, ServedNames
+from engine.providers.vendors import Meaning
 
 
 class PromptCache(StrEnum):
@@ -78,6 +82,15 @@ class Tokens:
     """The service tier that the prices depend on, such as `flex`; None is not known."""
 
 
+FINISHES: Final[Mapping[Meaning, Finish]] = {
+    Meaning.CUT: Finish.LENGTH,
+    Meaning.REFUSED: Finish.REFUSAL,
+    Meaning.FILTERED: Finish.CONTENT_FILTER,
+    Meaning.CONTEXT_FULL: Finish.CONTEXT_FULL,
+}
+"""Any other meaning is that the model ended by itself, whatever a server calls it."""
+
+
 class InStreamError(Exception):
     """The server reported an error after it had begun to answer."""
 
@@ -108,6 +121,21 @@ def schema_without(
     return plain
 
 
+_MOST_TOOLS: Final = 3
+CALLS_A_TOOL: Final = "calls a tool"
+
+
+def note_tool(tools: list[str], name: object) -> None:
+    """Keep the name of a tool that a model calls."""
+    if isinstance(name, str) and name and len(tools) < _MOST_TOOLS:
+        tools.append(one_line(name, LONGEST_NAME))
+
+
+def tool_words(tools: Sequence[str]) -> str | None:
+    """Say which tools were called; None if none were."""
+    return f"{CALLS_A_TOOL} that nobody offered ({', '.join(tools)})" if tools else None
+
+
 class ReplyParser(Protocol):
     """Parses the events of one stream and holds the results."""
 
@@ -117,6 +145,12 @@ class ReplyParser(Protocol):
     ended: bool
     """Whether nothing more will come."""
     thoughts: list[str]
+    oddity: str | None
+    """What a person should know about how this server answers."""
+    instead: str | None
+    """The whole text, if the pieces were not what they should be."""
+    unexplained: bool
+    """Whether the end was marked without a reason."""
     named: ServedNames
     """The models that the reply names as its author."""
     provider: str | None
@@ -124,7 +158,18 @@ class ReplyParser(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether everything that marks a complete reply has come."""
+        """Whether the reply is complete if the stream ends here."""
+        ...
+
+    @property
+    def closing(self) -> bool:
+        """Whether only the end of the stream is missing, as far as the server's word can be
+        trusted."""
+        ...
+
+    @property
+    def sure(self) -> bool:
+        """Whether the reply is complete even if the stream breaks off here."""
         ...
 
     def feed(self, data: str) -> str | None:
@@ -133,6 +178,10 @@ class ReplyParser(Protocol):
 
         Raises `BrokenStreamError` and `InStreamError`.
         """
+        ...
+
+    def feed_document(self, data: str) -> str:
+        """Return the reply in a response that is one document. Raises `InStreamError`."""
         ...
 
 
@@ -178,6 +227,8 @@ class MessageGroup:
 
     role: MessageRole
     texts: tuple[str, ...]
+    reasoning: str = ""
+    """What the model thought before it said this."""
 
     @property
     def text(self) -> str:
@@ -192,12 +243,25 @@ BREAK: Final = "\n\n"
 def turns(ask: ChatRequest) -> list[MessageGroup]:
     """Return the messages, consecutive ones of a role joined, as many chat templates require it.
     The schema is described in the system message, completely if the server cannot enforce it."""
+    return _grouped(_messages(ask))
+
+
+def spoken_turns(ask: ChatRequest) -> list[MessageGroup]:
+    """As `turns`, without messages that hold no text, such as a reply that a filter withheld: both
+    chat protocols refuse these."""
+    return _grouped(message for message in _messages(ask) if message.text.strip())
+
+
+def _grouped(messages: Iterable[Message]) -> list[MessageGroup]:
     groups: list[MessageGroup] = []
-    for message in _messages(ask):
+    for message in messages:
+        own, thought = (message.text,), message.reasoning or ""
         if groups and groups[-1].role is message.role:
-            groups[-1] = MessageGroup(message.role, (*groups[-1].texts, message.text))
+            last = groups[-1]
+            thought = BREAK.join(filter(None, (last.reasoning, thought)))
+            groups[-1] = MessageGroup(message.role, last.texts + own, thought)
         else:
-            groups.append(MessageGroup(message.role, (message.text,)))
+            groups.append(MessageGroup(message.role, own, thought))
     return groups
 
 
@@ -225,15 +289,54 @@ def _messages(ask: ChatRequest) -> Sequence[Message]:
     return messages
 
 
+_KEEPS_ALIVE: Final = frozenset({"", "ping"})
+_DONE: Final = "[done]"
+
+
+def is_end_mark(data: str) -> bool:
+    """Whether an event is the one behind the last, in whatever case."""
+    return not data.startswith("{") and data.strip().lower() == _DONE
+
+
 def parsed(data: str) -> dict[str, Any]:
-    """Return the JSON object in an event. Raises `BrokenStreamError` for anything else."""
+    """Return the JSON object in an event; an empty one for what only keeps a stream alive. Raises
+    `BrokenStreamError` for anything else, and `InStreamError` for words, which are an error."""
     try:
         event = _value(data)
     except (ValueError, RecursionError):
+        said = data.strip()
+        if said in _KEEPS_ALIVE:
+            return {}
+        if said[0] not in '{["':
+            words = f"an event that is not JSON: {said}"
+            raise InStreamError(failure_in(words, Cause.IN_STREAM)) from None
         raise BrokenStreamError("an event of the stream is not JSON") from None
-    if not isinstance(event, dict):
+    if isinstance(event, dict):
+        return event
+    if event and event != "ping":
         raise BrokenStreamError("an event of the stream is not an object")
-    return event
+    return {}
+
+
+def document(data: str) -> dict[str, Any]:
+    """Return the JSON object in a response that is one document. Raises `InStreamError` for
+    anything else, and for an error in it."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise no_reply(data)
+    return found
+
+
+def no_reply(data: str) -> InStreamError:
+    """The error for a document without a reply: its own, if it reports one."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+        if isinstance(found, dict) and is_error(found):
+            return InStreamError(failure_in(found, Cause.IN_STREAM))
+    return InStreamError(Failure(Cause.NO_STREAM, "a document without a reply, and no stream"))
 
 
 def _value(data: str) -> object:
@@ -259,8 +362,19 @@ def count(value: object) -> int | None:
     return value if whole and isinstance(value, int) and 0 <= value <= MOST_COUNTED else None
 
 
-_OPEN: Final = "<think>"
-_CLOSE: Final = "</think>"
+_CHANNEL: Final = "<|channel|>"
+_FINAL_CHANNEL: Final = "final<|message|>"
+_TAGS: Final[Mapping[str, str]] = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "[THINK]": "[/THINK]",
+    # gpt-oss: what is on any channel but the final one is reasoning
+    _CHANNEL: _FINAL_CHANNEL,
+    f"<|start|>assistant{_CHANNEL}": _FINAL_CHANNEL,
+}
+"""What opens reasoning at the beginning of a reply, and what closes it."""
+_CHANNEL_MARKS: Final = re.compile(r"(?:analysis|commentary|assistant)?<\|\w{1,20}\|>")
 
 
 class _Place(Enum):
@@ -276,10 +390,11 @@ class ThoughtSplitter:
     """Separates reasoning from a streamed reply. Only tags at its very beginning count: later ones
     are quoted."""
 
-    __slots__ = ("_held", "_place", "thoughts")
+    __slots__ = ("_close", "_held", "_place", "thoughts")
 
     def __init__(self) -> None:
         self._place = _Place.BEFORE
+        self._close = ""
         self._held = ""
         self.thoughts: list[str] = []
 
@@ -305,24 +420,26 @@ class ThoughtSplitter:
 
     def _before_thought(self, text: str) -> str:
         begun = text.lstrip()
-        if begun.startswith(_OPEN):
-            self._place, self._held = _Place.INSIDE, ""
-            return self._inside_thought(begun.removeprefix(_OPEN))
+        for tag, close in _TAGS.items():
+            if begun.startswith(tag):
+                self._place, self._held, self._close = _Place.INSIDE, "", close
+                return self._inside_thought(begun.removeprefix(tag))
         # it may still become a tag, and text that was shown cannot be taken back
-        if _OPEN.startswith(begun):
+        if any(tag.startswith(begun) for tag in _TAGS):
             self._held = text
             return ""
         self._place, self._held = _Place.REPLY, ""
         return text
 
     def _inside_thought(self, text: str) -> str:
-        thought, mark, rest = text.partition(_CLOSE)
+        thought, mark, rest = text.partition(self._close)
         if mark:
-            self.thoughts.append(thought)
+            self.thoughts.append(_CHANNEL_MARKS.sub("", thought))
             self._place, self._held = _Place.BETWEEN, ""
             return self._after_thought(rest)
         # keep the longest end with which the closing tag could begin: a tag may come in pieces
-        keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
+        close = self._close
+        keep = next((n for n in range(len(close) - 1, 0, -1) if text.endswith(close[:n])), 0)
         self.thoughts.append(text[: len(text) - keep])
         self._held = text[len(text) - keep :]
         return ""
@@ -334,8 +451,14 @@ class ThoughtSplitter:
         return begun
 
 
+_CLOSED: Final = {tag: close for tag, close in _TAGS.items() if close != _FINAL_CHANNEL}
+
+
 def split_unopened_thought(text: str) -> tuple[str, str] | None:
     """Split reasoning and reply if only the closing tag is in the text, as with servers whose
     template writes the opening tag itself; otherwise None."""
-    thought, mark, rest = text.partition(_CLOSE)
-    return (thought, rest.lstrip()) if mark and _OPEN not in thought else None
+    for tag, close in _CLOSED.items():
+        thought, mark, rest = text.partition(close)
+        if mark and tag not in thought:
+            return thought, rest.lstrip()
+    return None

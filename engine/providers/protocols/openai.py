@@ -8,44 +8,44 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.display import one_line
-from engine.providers.attempts import Cause, Failure, failure_in
-from engine.providers.capabilities import BOUNDS, Step
+from engine.providers.attempts import Cause, Failure, failure_in, is_error
+from engine.providers.capabilities import BARE_REPLIES, BOUNDS, FOLDED_SYSTEM, REASONING, Step
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
+    FINISHES,
     ChatRequest,
     InStreamError,
-    MessageGroup,
     Tokens,
     count,
+    document,
+    is_end_mark,
+    no_reply,
+    note_tool,
     parsed,
     schema_without,
-    turns,
+    spoken_turns,
+    tool_words,
 )
 from engine.providers.served_model import LONGEST_NAME, ServedNames, amount
+from engine.providers.vendors import Meaning, meaning_of_end
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from openai.types import ReasoningEffort
-    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.chat import (
+        ChatCompletionAssistantMessageParam,
+        ChatCompletionMessageParam,
+    )
     from openai.types.chat.completion_create_params import (
         CompletionCreateParamsStreaming,
         ResponseFormat,
     )
 
-_FINISHES: Final[Mapping[str, Finish]] = {
-    "length": Finish.LENGTH,
-    "max_tokens": Finish.LENGTH,
-    "model_length": Finish.CONTEXT_FULL,
-    "content_filter": Finish.CONTENT_FILTER,
-    "safety": Finish.CONTENT_FILTER,
-    "sensitive": Finish.CONTENT_FILTER,
-    "refusal": Finish.REFUSAL,
-    "model_context_window_exceeded": Finish.CONTEXT_FULL,
-}
-"""Any other reason means that the model ended by itself, whatever a server calls it."""
-
-_NO_FINISH: Final = frozenset({"error", "abort", "cancelled", "insufficient_system_resource"})
-"""Reasons that mean that the server broke off."""
-
+_GROWN: Final = 3
+_GROWN_TO: Final = 12
+"""Pieces that each contain the one before, and characters of the last, from which on that is no
+chance."""
+_OLLAMA: Final = "fp_ollama"
+"""What Ollama writes into each event. It marks the end even if its runner has died in a reply."""
 
 _FINE_TUNED: Final = "ft:"
 """Prefix of fine-tuned models, which according to OpenAI accept no counts and ranges in a
@@ -78,7 +78,7 @@ class OpenAIDialect:
         params = ask.params
         body: CompletionCreateParamsStreaming = {
             "model": ask.model,
-            "messages": [_message(turn) for turn in turns(ask)],
+            "messages": _messages(ask),
             "stream": True,
             # otherwise most servers do not report the usage of a streamed reply
             "stream_options": {"include_usage": True},
@@ -103,20 +103,35 @@ class OpenAIDialect:
         }
 
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
-        return frozenset(body)
+        roles = {message["role"] for message in body["messages"]}
+        names = {FOLDED_SYSTEM} & roles
+        if MessageRole.ASSISTANT in roles:
+            thinks = any(REASONING in message for message in body["messages"])
+            names.add(REASONING if thinks else BARE_REPLIES)
+        return frozenset(body) | names
 
     def parser(self) -> OpenAIReplyParser:
         return OpenAIReplyParser()
 
 
-def _message(turn: MessageGroup) -> ChatCompletionMessageParam:
-    match turn.role:
-        case MessageRole.SYSTEM:
-            return {"role": "system", "content": turn.text}
-        case MessageRole.USER:
-            return {"role": "user", "content": turn.text}
-        case MessageRole.ASSISTANT:
-            return {"role": "assistant", "content": turn.text}
+def _messages(ask: ChatRequest) -> list[ChatCompletionMessageParam]:
+    messages: list[ChatCompletionMessageParam] = []
+    for turn in spoken_turns(ask):
+        match turn.role:
+            case MessageRole.SYSTEM:
+                messages.append({"role": "system", "content": turn.text})
+            case MessageRole.USER:
+                messages.append({"role": "user", "content": turn.text})
+            case MessageRole.ASSISTANT:
+                reply: ChatCompletionAssistantMessageParam = {
+                    "role": "assistant",
+                    "content": turn.text,
+                }
+                if not ask.takes(BARE_REPLIES) and ask.takes(REASONING):
+                    # a name of others, which the official types do not have
+                    reply[REASONING] = turn.reasoning  # type: ignore[typeddict-unknown-key]
+                messages.append(reply)
+    return messages
 
 
 def _limit_name(ask: ChatRequest) -> Literal["max_tokens", "max_completion_tokens"] | None:
@@ -157,57 +172,136 @@ def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any
 class OpenAIReplyParser:
     """Parses a stream of chunks."""
 
-    __slots__ = ("_refused", "ended", "finish", "named", "provider", "thoughts", "tokens")
+    __slots__ = (
+        *("_before", "_chosen", "_delta", "_early", "_explains", "_grown", "_refused", "_tools"),
+        *("ended", "finish", "instead", "named", "oddity", "provider", "sure", "thoughts"),
+        *("tokens", "unexplained"),
+    )
 
     def __init__(self) -> None:
         self.tokens = Tokens()
         self.finish: Finish | None = None
         self.ended = False
+        self.sure = False
         self.thoughts: list[str] = []
         self.named = ServedNames()
         self.provider: str | None = None
+        self.oddity: str | None = None
+        self.instead: str | None = None
+        self.unexplained = False
         self._refused = False
+        self._early = False
+        """Whether text came after a reason to end, which so is none."""
+        self._chosen: bool | None = None
+        """Whether there was a choice; None if no list of choices came either."""
+        self._tools: list[str] = []
+        """Names of tools that it called, in pieces."""
+        self._delta = "delta"
+        """The key under which the pieces stand."""
+        self._explains = False
+        """Whether it always gives a reason, so that without one its reply is not complete."""
+        self._before: str | None = ""
+        """The piece before, as long as each piece began with the one before it."""
+        self._grown = 0
+        """How many did, and were longer."""
 
     @property
     def whole(self) -> bool:
         return self.finish is not None
 
+    @property
+    def closing(self) -> bool:
+        return self.finish is not None and not self._early
+
     def feed(self, data: str) -> str | None:
-        if data == "[DONE]":
-            self.ended = True
+        if is_end_mark(data):
+            self._end_without_reason()
             return None
         event = parsed(data)
-        # the status 200 was sent long ago, so an error is an event, in each server's own format
-        if event.get("error") or event.get("object") == "error" or event.get("type") == "error":
-            raise InStreamError(failure_in(event, Cause.IN_STREAM))
+        choices = event.get("choices")
+        # the last chunk of a stream with `include_usage` has no choices, but the usage
+        if not choices or event.get("error"):
+            self._look_beside_choices(event)
         self.named.add(event.get("model"))
-        provider = event.get("provider")
-        if self.provider is None and isinstance(provider, str) and provider:
-            self.provider = one_line(provider, LONGEST_NAME)
-        tier = event.get("service_tier")
-        if isinstance(tier, str):
-            self.tokens.tier = tier
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._count(usage)
-        choices = event.get("choices")
-        # the last chunk of a stream with `include_usage` has no choices, but the usage
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None
-        choice = choices[0]
-        delta = choice.get("delta")
+        if not self._chosen:
+            self._first_choice(event)
+        return self._choice(choices[0])
+
+    def _first_choice(self, event: dict[str, Any]) -> None:
+        self._chosen = True
+        self._explains = event.get("system_fingerprint") == _OLLAMA
+        self._note_tier(event)
+        provider = event.get("provider")
+        if isinstance(provider, str) and provider:
+            self.provider = one_line(provider, LONGEST_NAME)
+
+    def _note_tier(self, event: dict[str, Any]) -> None:
+        tier = event.get("service_tier")
+        if isinstance(tier, str):
+            self.tokens.tier = tier
+
+    def _choice(self, choice: dict[str, Any]) -> str | None:
+        if choice.get("index"):
+            return None  # of a second reply, which nobody asked for
+        if self._before == "" and "delta" not in choice and "message" in choice:
+            # nothing was said so far: a document, or a server that sends pieces as messages
+            self._delta = "message"
+        delta = choice.get(self._delta)
         text = self._text_of(delta) if isinstance(delta, dict) else None
+        if text is not None and self.finish is not None:
+            self._early, self.sure = True, False
+            self.oddity = "gives a reason to end before its reply ends"
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            self._end(reason)
+            self._end(reason, bare=text is None)
             # an end advances the reply even without text
             return text or ""
         return text
 
+    def _look_beside_choices(self, event: dict[str, Any]) -> None:
+        """Handle an event that says nothing of the reply itself."""
+        # the status 200 was sent long ago, so an error is an event, in each server's own format
+        if is_error(event):
+            raise InStreamError(failure_in(event, Cause.IN_STREAM))
+        self._note_tier(event)
+        if event.get("choices") == []:
+            self._chosen = self._chosen or False
+            # such as the usage, which comes last
+            self.sure, self._early = self.finish is not None, False
+
+    def feed_document(self, data: str) -> str:
+        event = document(data)
+        choices = event.get("choices")
+        if not isinstance(choices, list) or not any(isinstance(one, dict) for one in choices):
+            raise no_reply(data)
+        self.oddity = "answers in one document, and not in a stream"
+        text = self.feed(data) or ""
+        self._end_without_reason()
+        return text
+
+    def _end_without_reason(self) -> None:
+        """Note the end of the stream, which some servers mark without a reason for it."""
+        self.ended = True
+        if self.finish is None and self._explains:
+            return
+        self.sure = True
+        if self.finish is None and self._chosen is False:
+            # Google's endpoint answers so if its filter strikes
+            self.finish = Finish.CONTENT_FILTER
+        elif self.finish is None:
+            self.finish = Finish.REFUSAL if self._refused else Finish.STOP
+            self.unexplained = True
+            self.oddity = self.oddity or "ends its replies without a reason"
+
     def _text_of(self, delta: dict[str, Any]) -> str | None:
         content = delta.get("content")
         if isinstance(content, str) and content:
-            return content
+            return content if self._before is None else self._piece(content)
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._refused = True
@@ -217,7 +311,34 @@ class OpenAIReplyParser:
         if isinstance(thought, str):
             self.thoughts.append(thought)
             return ""
+        if delta.get("tool_calls"):
+            self._note_tools(delta["tool_calls"])
         return self._text_of_parts(content) if isinstance(content, list) else None
+
+    def _piece(self, text: str) -> str:
+        """Return a piece without what came before, if each piece so far contains all of those
+        before it, as some servers send them; then the last is the whole reply."""
+        before = self._before or ""
+        if not before or (len(text) > len(before) and text.startswith(before)):
+            self._before = text
+            self._grown += bool(before)
+            if self._grown < _GROWN or len(text) < _GROWN_TO:
+                return text
+            self.instead, self.oddity = text, "repeats its reply with each piece: the last counts"
+            return text[len(before) :]
+        if self.instead is not None and text != before:
+            words = "its pieces repeat what came before them, and then differ from it"
+            raise InStreamError(Failure(Cause.IN_STREAM, words))
+        if self.instead is None:
+            self._before = None
+            return text
+        return ""
+
+    def _note_tools(self, calls: object) -> None:
+        for call in calls if isinstance(calls, list) else []:
+            function = call.get("function") if isinstance(call, dict) else None
+            note_tool(self._tools, function.get("name") if isinstance(function, dict) else None)
+        self.oddity = tool_words(self._tools)
 
     def _text_of_parts(self, parts: list[Any]) -> str:
         """Join typed parts, as some servers send them, reasoning among them."""
@@ -234,12 +355,19 @@ class OpenAIReplyParser:
                 text += part["text"]
         return text
 
-    def _end(self, reason: str) -> None:
-        reason = reason.lower()
-        if reason in _NO_FINISH:
+    def _end(self, reason: str, *, bare: bool) -> None:
+        """Take a reason to end; `bare` if it came without any text."""
+        meaning = meaning_of_end(reason)
+        if meaning is Meaning.GOES_ON:
+            return
+        if meaning is Meaning.BROKE_OFF:
             raise InStreamError(Failure(Cause.IN_STREAM, f"it gave up: {reason}"))
-        finish = _FINISHES.get(reason, Finish.STOP)
-        self.finish = Finish.REFUSAL if self._refused and finish is Finish.STOP else finish
+        if self.finish in {None, Finish.STOP}:
+            self.finish = FINISHES.get(meaning, Finish.STOP)
+        if self._refused and self.finish is Finish.STOP:
+            self.finish = Finish.REFUSAL
+        if bare:
+            self._early, self.sure = False, True
 
     def _count(self, usage: dict[str, Any]) -> None:
         tokens = self.tokens

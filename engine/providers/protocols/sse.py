@@ -86,15 +86,19 @@ class EventDecoder:
                 data.append(field[6:] if field[5:6] == b" " else field[5:])
             elif not field:
                 if data:
-                    events.append(self._text())
+                    parts = data if len(data) == 1 else _separate(data)
+                    # an event without data is none, as the standard says
+                    events += [self._text(part) for part in parts if part]
                     data.clear()
                 self._event_size = 0
             elif field == b"data":
                 data.append(b"")
+            elif field.startswith(b"error:"):
+                # llama.cpp's name for the data of an error
+                data.append(field[6:].strip())
         return events
 
-    def _text(self) -> str:
-        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+    def _text(self, data: bytes) -> str:
         self._event_size = max(self._event_size, len(data))
         self._check_size()
         try:
@@ -105,3 +109,10 @@ class EventDecoder:
     def _check_size(self) -> None:
         if self._event_size > self._largest_event:
             raise OversizedError("one event of the stream is larger than any model's")
+
+
+def _separate(lines: list[bytes]) -> list[bytes]:
+    """Return the data of the events in these lines: one, unless the empty lines between several are
+    missing, as each line is then an object of its own."""
+    whole = (line.startswith(b"{") and line.endswith(b"}") for line in lines if line != b"[DONE]")
+    return list(lines) if all(whole) else [b"\n".join(lines)]

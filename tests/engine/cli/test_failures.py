@@ -239,7 +239,9 @@ def test_while_it_runs_each_model_is_told_once_and_the_remedy_once_for_each_kind
 @pytest.mark.parametrize("status", sorted({*range(300, 310), *range(400, 430), *range(500, 530)}))
 def test_only_what_may_pass_by_itself_is_advised_to_be_run_again(status: int) -> None:
     failure = Failure(Cause.STATUS, status=status)
-    needs_a_person = classify(failure) in {FailureKind.FATAL_TARGET, FailureKind.FATAL_REQUEST}
+    needs_a_person = classify(failure) in {
+        *(FailureKind.FATAL_TARGET, FailureKind.FATAL_REQUEST, FailureKind.CONTEXT_FULL)
+    }
     assert failure_kind(f"gpt: {describe(failure)}").can_pass is not needs_a_person
 
 

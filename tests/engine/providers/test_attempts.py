@@ -36,7 +36,7 @@ NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
         (404, FailureKind.FATAL_TARGET),
         (408, FailureKind.TRANSIENT),
         (409, FailureKind.TRANSIENT),
-        (413, FailureKind.FATAL_REQUEST),
+        (413, FailureKind.CONTEXT_FULL),
         (418, FailureKind.FATAL_REQUEST),
         (422, FailureKind.FATAL_REQUEST),
         (425, FailureKind.TRANSIENT),
@@ -162,10 +162,10 @@ def test_an_error_inside_a_stream_has_its_class(event: object, kind: FailureKind
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "200"}, 200.0),
-        ({"retry-after": "86400"}, 300.0),
+        ({"retry-after": "86400"}, 86400.0),
         ({"retry-after": "Sun, 01 Nov 2026 12:00:09 GMT"}, 9.0),
         ({"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, 0.0),
-        ({"retry-after": "Sun, 01 Nov 2099 12:00:00 GMT"}, 300.0),
+        ({"retry-after": "Sun, 01 Nov 2099 12:00:00 GMT"}, LONGEST_RETRY_AFTER_S),
         ({"retry-after": "Sun, 01 Nov 2026 12:00:09 -0000"}, 9.0),
         # our clock is an hour behind, an hour ahead; the server's says nothing
         (
@@ -188,7 +188,7 @@ def test_an_error_inside_a_stream_has_its_class(event: object, kind: FailureKind
         ({"llm_provider-retry-after": "6"}, 6.0),
         ({"llm_provider-retry-after-ms": "700", "llm_provider-retry-after": "6"}, 0.7),
         ({"retry-after": "2", "llm_provider-retry-after": "6"}, 2.0),
-        ({"retry-after": "soon", "llm_provider-retry-after": "86400"}, 300.0),
+        ({"retry-after": "soon", "llm_provider-retry-after": "86400"}, 86400.0),
     ],
 )
 def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: float | None) -> None:

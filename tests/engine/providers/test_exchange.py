@@ -138,6 +138,7 @@ def event(words: str, finish: str | None = None) -> bytes:
 
 
 WHOLE = event("Hello, ") + event("you.", "stop")
+BARE = event("Hello, you.") + event("", "stop")
 
 
 @pytest.mark.parametrize(
@@ -152,8 +153,12 @@ def test_a_reply_is_whole_however_its_stream_ends(stream: bytes) -> None:
 
 def test_once_a_reply_is_whole_it_does_not_matter_how_its_connection_ends() -> None:
     broken = TransportFailure(Fault.BROKEN)
-    assert outcome(Recorded([WHOLE], end=broken)).failure is None
-    assert outcome(Recorded([WHOLE[:40]], end=broken)).failure == transport_failure(broken)
+    assert outcome(Recorded([BARE], end=broken)).failure is None
+    assert outcome(Recorded([BARE[:40]], end=broken)).failure == transport_failure(broken)
+    # beside text, a reason to end may stand in every piece
+    assert outcome(Recorded([WHOLE], end=broken)).failure == transport_failure(broken)
+    usage = b'data: {"choices": [], "usage": {}}\n\n'
+    assert outcome(Recorded([WHOLE + usage], end=broken)).failure is None
 
 
 def test_nothing_that_comes_behind_the_farewell_is_heard() -> None:

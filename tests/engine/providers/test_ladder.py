@@ -22,7 +22,9 @@ from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.gen_scenarios import GeneratedScenarios
 
 ALL = (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
-SENT = frozenset({"model", "messages", "temperature", "max_tokens", "seed", "stream_options"})
+SENT = frozenset(
+    {"model", "messages", "system", "temperature", "max_tokens", "seed", "stream_options"}
+)
 
 
 def taught(

@@ -201,9 +201,8 @@ def test_the_tier_of_service_is_what_the_server_says(said: str, tier: str | None
     assert parser.tokens.tier == tier
 
 
-@pytest.mark.parametrize("end", [[], ["[DONE]"]])
-def test_without_a_finish_reason_a_reply_is_not_whole(end: list[str]) -> None:
-    parser, _ = hear(chunk({"content": "Hello."}), *end)
+def test_without_an_end_a_reply_is_not_whole() -> None:
+    parser, _ = hear(chunk({"content": "Hello."}))
     assert not parser.whole
 
 
@@ -311,9 +310,7 @@ def test_usage_that_is_not_sent_is_unknown() -> None:
     assert hear(chunk({"content": "x"}, "stop", usage=None))[0].tokens == Tokens()
 
 
-@pytest.mark.parametrize(
-    "event", ['{"choices"', "[1]", "x", "[" * 100_000, '{"a": ' + "9" * 4301 + "}"]
-)
+@pytest.mark.parametrize("event", ['{"choices"', "[1]", "[" * 100_000, '{"a": ' + "9" * 4301 + "}"])
 def test_what_is_no_event_breaks_the_stream(event: str) -> None:
     with pytest.raises(BrokenStreamError):
         hear(event)

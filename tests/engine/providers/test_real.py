@@ -101,7 +101,6 @@ def test_it_is_a_model_that_tells_its_attempts(bench: Bench) -> None:
         (Fault.BAD_UTF8, "transient"),
         (Fault.HTML, "transient"),
         (Fault.EMPTY_BODY, "transient"),
-        (Fault.JSON_BODY, "transient"),
         (Fault.EMPTY_TEXT, "empty"),
     ],
 )
@@ -272,7 +271,7 @@ def test_a_new_key_is_not_parked_with_the_old_one(bench: Bench) -> None:
     assert text(good) == WORDS.strip()
 
 
-@pytest.mark.parametrize("fault", [Fault.BAD_REQUEST, Fault.TOO_LARGE, Fault.UNPROCESSABLE])
+@pytest.mark.parametrize("fault", [Fault.BAD_REQUEST, Fault.UNPROCESSABLE])
 def test_a_request_that_is_wrong_fails_alone(bench: Bench, fault: Fault) -> None:
     bench.server.plan(fault, when=first)
     done = bench.calls(2)

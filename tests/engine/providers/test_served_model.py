@@ -125,7 +125,7 @@ def heard(*events: str) -> OpenAIReplyParser:
 
 
 def test_both_protocols_name_the_model() -> None:
-    parser = heard('{"model": "beta", "provider": "Azure", "choices": []}')
+    parser = heard('{"model": "beta", "provider": "Azure", "choices": [{}]}')
     assert (parser.named.models, parser.provider) == (["beta"], "Azure")
     other = AnthropicReplyParser()
     other.feed('{"type": "message_start", "message": {"model": "beta", "usage": {}}}')

@@ -30,7 +30,8 @@ MARKS = (Landmark(1, "Opens."), Landmark(3, "Presses."), Landmark(5, "Presses ha
 def test_a_landmark_is_reached_where_its_turn_was_spoken(
     turns: int, ended: StopReason, expected: ExposedConversation
 ) -> None:
-    assert ExposedConversation.of(MARKS, turns, ended) == expected
+    found = ExposedConversation.of(MARKS, turns, ended, withheld=1)
+    assert found == replace(expected, turns=turns, withheld=1)
 
 
 def test_a_conversation_without_landmarks_has_none_to_reach() -> None:
@@ -73,7 +74,7 @@ def test_a_last_landmark_that_nobody_reached_is_said() -> None:
 
 
 def test_results_json_holds_what_was_reached_of_what_was_planned() -> None:
-    exposed = ExposedConversation.of(MARKS, 3, StopReason.USER_ENDED)
+    exposed = ExposedConversation.of(MARKS, 3, StopReason.USER_ENDED, withheld=2)
     [row] = as_rows(
         analysed([replace(outcome, exposed=exposed) for outcome in outcomes({"one": "+ -"})])
     )
@@ -84,6 +85,8 @@ def test_results_json_holds_what_was_reached_of_what_was_planned() -> None:
         "reached": 4,
         "with_landmarks": 2,
         "reached_last": 0,
+        "turns": 6,
+        "withheld": 4,
     }
 
 

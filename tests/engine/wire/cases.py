@@ -85,14 +85,12 @@ SORTS: Final = {
     Fault.BAD_UTF8: Sort.PASSING,
     Fault.HTML: Sort.PASSING,
     Fault.EMPTY_BODY: Sort.PASSING,
-    Fault.JSON_BODY: Sort.PASSING,
     Fault.EMPTY_TEXT: Sort.PASSING,
     Fault.STALL: Sort.PASSING,
     Fault.STALL_MIDWAY: Sort.PASSING,
     Fault.STALL_WITH_PINGS: Sort.PASSING,
     Fault.DRIP: Sort.PASSING,
     Fault.BAD_REQUEST: Sort.REFUSED_REQUEST,
-    Fault.TOO_LARGE: Sort.REFUSED_REQUEST,
     Fault.UNPROCESSABLE: Sort.REFUSED_REQUEST,
     Fault.ECHOES_KEY: Sort.REFUSED_REQUEST,
     Fault.HUGE_REPLY: Sort.OVERSIZED,
@@ -104,6 +102,7 @@ SORTS: Final = {
     Fault.WRONG_SCHEMA: Sort.MISSHAPEN,
     Fault.PROSE: Sort.MISSHAPEN,
     Fault.FENCED_JSON: Sort.HARMLESS,
+    Fault.JSON_BODY: Sort.HARMLESS,
 }
 """Every fault of one call. Those that concern a whole model have tests of their own."""
 
