@@ -45,9 +45,15 @@ class Meaning(Enum):
     BROKE_OFF = "the server broke the reply off", _ONLY_IN_STREAM
     GOES_ON = "no end, more may come", _ONLY_IN_STREAM
 
-    def __init__(self, words: str, statuses: frozenset[int] | None) -> None:
-        self.words = words
-        self.statuses = statuses
+    @property
+    def words(self) -> str:
+        words: str = self.value[0]
+        return words
+
+    @property
+    def statuses(self) -> frozenset[int] | None:
+        statuses: frozenset[int] | None = self.value[1]
+        return statuses
 
     def counts_beside(self, status: int | None) -> bool:
         statuses = self.statuses

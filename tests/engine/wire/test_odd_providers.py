@@ -248,8 +248,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
             tmp_path_factory.mktemp("odd") / "w", server, retry_policy=HURRIED, time=SleptTime()
         )
         own = {"source": "mine", "apikey": "sk-own"}
-        targets = [{"id": name.replace(" ", "-"), "model": name, **own} for name in OPENAI]
-        targets = [{**target, "base_url": f"{url}/v1"} for target in targets]
+        own |= {"base_url": f"{url}/v1"}
+        targets: list[dict[str, Any]] = [
+            {"id": name.replace(" ", "-"), "model": name, **own} for name in OPENAI
+        ]
         targets[list(OPENAI).index("nested 422")]["params"] = {"seed": 7}
         targets += [
             {"id": name.replace(" ", "-"), "model": name, "source": "anthropic", "apikey": "sk-own"}
