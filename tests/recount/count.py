@@ -38,7 +38,7 @@ class Row:
     sample: int
     people: Mapping[str, str]
     passed: bool | None
-    exposed: tuple[bool, int, int] | None
+    exposed: tuple[bool, int, int, int, int] | None
     """Whether it ended early, landmarks, those that were reached; None where nothing ended."""
 
 
@@ -99,16 +99,19 @@ class Counted:
         passed = sum(bool(one.passed) for one in scored)
         return passed, len(scored), len(rows), len({(o.metric, o.base) for o in scored})
 
-    def exposure(self, target: str) -> tuple[int, int, int, int, int, int]:
-        """Conversations, early, planned, reached, with landmarks, reached the last."""
+    def exposure(self, target: str) -> tuple[int, ...]:
+        """Conversations, early, planned, reached, with landmarks, reached the last, turns, replies
+        withheld."""
         found = [one.exposed for one in self.of(target=target) if one.exposed is not None]
         return (
             len(found),
-            sum(early for early, _, _ in found),
-            sum(planned for _, planned, _ in found),
-            sum(reached for _, _, reached in found),
-            sum(planned > 0 for _, planned, _ in found),
-            sum(0 < planned == reached for _, planned, reached in found),
+            sum(early for early, *_ in found),
+            sum(planned for _, planned, *_ in found),
+            sum(reached for _, _, reached, *_ in found),
+            sum(planned > 0 for _, planned, *_ in found),
+            sum(0 < planned == reached for _, planned, reached, *_ in found),
+            sum(turns for *_, turns, _ in found),
+            sum(withheld for *_, withheld in found),
         )
 
     def agreement(self, target: str | None) -> Agreed | None:
@@ -218,13 +221,19 @@ def _of_target(
             )
 
 
-def _exposed(talk: dict[str, Any], scenario: dict[str, Any]) -> tuple[bool, int, int]:
+def _exposed(
+    talk: dict[str, Any], scenario: dict[str, Any]
+) -> tuple[bool, int, int, int, int]:
     turns = sum(one["role"] == "user" for one in talk["transcript"])
     marks = [one["turn"] for one in scenario["landmarks"]]
     reached = sum(turn <= turns for turn in marks)
     why = talk["_crosswind"]["stop_reason"]
     early = why in {"user_ended", "context_full"} or (why == "unknown" and reached < len(marks))
-    return early, len(marks), reached
+    withheld = sum(
+        one["finish"].get("assistant") in {"content_filter", "refusal"}
+        for one in talk["_crosswind"]["turns"]
+    )
+    return early, len(marks), reached, turns, withheld
 
 
 # Agreement

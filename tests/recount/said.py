@@ -139,6 +139,7 @@ class _Held:
 
     def _exposure(self, target: str, said: Mapping[str, int]) -> None:
         names = ("conversations", "early", "planned", "reached", "with_landmarks", "reached_last")
+        names += ("turns", "withheld")
         true = dict(zip(names, self.found.exposure(target), strict=True))
         self.same(f"{target} exposure", dict(said), true)
 
@@ -475,7 +476,7 @@ class _Reader:
         shares = {
             target: (early / count, reached / planned if planned else None)
             for target in self.found.targets
-            for count, early, planned, reached, _, _ in [self.found.exposure(target)]
+            for count, early, planned, reached, *_ in [self.found.exposure(target)]
             if count
         }
         for place, (low, least, high, most) in enumerate((said[:4], said[4:])):
