@@ -221,9 +221,7 @@ def _of_target(
             )
 
 
-def _exposed(
-    talk: dict[str, Any], scenario: dict[str, Any]
-) -> tuple[bool, int, int, int, int]:
+def _exposed(talk: dict[str, Any], scenario: dict[str, Any]) -> tuple[bool, int, int, int, int]:
     turns = sum(one["role"] == "user" for one in talk["transcript"])
     marks = [one["turn"] for one in scenario["landmarks"]]
     reached = sum(turn <= turns for turn in marks)

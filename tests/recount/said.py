@@ -138,8 +138,10 @@ class _Held:
                 self.same(f"{target} {track} if passed", high, (passed + asked - count) / asked)
 
     def _exposure(self, target: str, said: Mapping[str, int]) -> None:
-        names = ("conversations", "early", "planned", "reached", "with_landmarks", "reached_last")
-        names += ("turns", "withheld")
+        names = (
+            *("conversations", "early", "planned", "reached", "with_landmarks", "reached_last"),
+            *("turns", "withheld"),
+        )
         true = dict(zip(names, self.found.exposure(target), strict=True))
         self.same(f"{target} exposure", dict(said), true)
 
