@@ -21,12 +21,12 @@ from engine.statistics.calibration import (
     RoganGladen,
     Share,
     accuracy,
-    effective_labels,
     labels_for_width,
     mcnemar,
     prediction_powered,
     rogan_gladen,
 )
+from engine.statistics.clusters import effective_number
 
 LEAST_LABELS: Final = 20
 """With fewer labels of a judge, metric or target, only counts are reported."""
@@ -219,7 +219,7 @@ def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Itera
 
 def _agreed(labels: Sequence[LabelledConversation]) -> Agreement | None:
     weights = [label.weight for label in labels]
-    worth = effective_labels(weights) / sum(weights) if weights else 0.0
+    worth = effective_number(weights) / sum(weights) if weights else 0.0
     return agreement(
         [(label.judge, label.person) for label in labels],
         [label.cluster for label in labels],

@@ -18,8 +18,9 @@ from engine.statistics.paired import (
     Answers,
     Difference,
     FamilyPart,
+    PairedCluster,
     differences,
-    mean_difference,
+    pair_differences,
     simultaneous,
 )
 from engine.statistics.ranks import RankRange, rank_ranges
@@ -89,19 +90,27 @@ def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     shares = any(tally.shares_transcripts for tally in tallies.values())
     everything = _answers_on(tallies, None) if shares else {}
     scored = {target: _scored(tally) for target, tally in tallies.items()}
-    pairs: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
-    for left, right in combinations(tallies, 2):
-        strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
-        if shares:  # a transcript on both tracks is one cluster of both
-            whole = differences(everything[left], everything[right])
-        else:
-            whole = [stratum for of_track in strata.values() for stratum in of_track]
-        rows = _shared_conversations(scored[left], scored[right])
-        for track, of_track in [(None, whole), *strata.items()]:
-            difference = mean_difference(of_track)
-            if difference is not None:
-                count = rows.total() if track is None else rows[track]
-                pairs[track].append(Pair(track, left, right, difference, count))
+    names = list(combinations(tallies, 2))
+    strata: dict[Track | None, list[list[Sequence[PairedCluster]]]] = {
+        track: [differences(on[left], on[right]) for left, right in names]
+        for track, on in answers.items()
+    }
+    if shares:  # a transcript on both tracks is one cluster of both
+        whole = [differences(everything[left], everything[right]) for left, right in names]
+    else:
+        whole = [
+            [one for of_track in both for one in of_track]
+            for both in zip(*strata.values(), strict=True)
+        ]
+    rows = [_shared_conversations(scored[left], scored[right]) for left, right in names]
+    pairs = {
+        track: [
+            Pair(track, *of, difference, count.total() if track is None else count[track])
+            for of, difference, count in zip(names, pair_differences(listed), rows, strict=True)
+            if difference is not None
+        ]
+        for track, listed in {None: whole, **strata}.items()
+    }
     if not all(pairs.values()):
         pairs.pop(None)  # one track alone is all metrics
     return [pair for listed in pairs.values() for pair in listed]
@@ -245,14 +254,10 @@ class PairError:
 def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairError | None:
     """The root mean square over all pairs, for planning; None where no pair has an error."""
     answers = [_answers(tally.of_track(track)) for tally in tallies.values()]
-    errors: list[float] = []
-    sizes: list[int] = []
-    for left, right in combinations(answers, 2):
-        difference = mean_difference(differences(left, right))
-        if difference is not None and difference.error is not None:
-            errors.append(difference.error)
-            sizes.append(difference.clusters)
-    if not errors:
+    pairs = pair_differences([differences(*both) for both in combinations(answers, 2)])
+    known = [(pair, pair.error) for pair in pairs if pair is not None and pair.error is not None]
+    if not known:
         return None
-    square = sum(error**2 for error in errors) / len(errors)
-    return PairError(sqrt(square), round(sum(sizes) / len(sizes)))
+    square = sum(error**2 for _, error in known) / len(known)
+    clusters = sum(pair.clusters for pair, _ in known) / len(known)
+    return PairError(sqrt(square), round(clusters))

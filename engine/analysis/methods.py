@@ -23,18 +23,22 @@ from engine.statistics.rates import ENOUGH_BENCHMARKS
 RATES: Final = (
     "A pass rate p is the mean over n rows; a row is what counts for one conversation. Its 95% "
     "interval is Wilson's (1927), with an effective number of rows n_e in place of n, and "
-    "Student's t in place of z. The t has f + max(f, 4) degrees of freedom, where f is the number "
-    "of base scenarios less the number of metrics. n_e is p(1 − p) / V. V is the sum of two "
-    "parts. The first is the larger of two variances of the mean: the observed one, over base "
-    "scenarios within their metric, with C / (C − 1) for a metric with C base scenarios (metrics "
-    "with a single one are taken together); and its average with the expected one (Smyth 2004, "
-    "eq. 5), in which the observed one has the weight f and the expected one the weight 4 for "
-    "each metric. The expected variance is p(1 − p) · deff / n, less what the difference between "
-    "metrics explains. The second part, ¼((p − ½) / B)² for B base scenarios in all, allows for a "
-    "kind of base scenario that is not among them. The design effect is deff = 1 + (m′ − 1)ρ "
-    "(Kish 1965), where m′ is the size-weighted mean number of rows of a base scenario, and ρ the "
-    "intra-class correlation of these rows, pooled over the run. n_e is never larger than it "
-    "would be at ρ = 0; where all rows pass or all fail, it is n / deff"
+    "Student's t in place of z. The t has f + max(f, 4) degrees of freedom, rounded down, where f "
+    "is the effective number of base scenarios (of a metric: the squared sum of their rows over "
+    "the sum of squares; Carter, Schnepel and Steigerwald 2017) less the number M of metrics. n_e "
+    "is p(1 − p) / V. V is the sum of two parts. The first is the larger of two variances of the "
+    "mean: the observed one, over base scenarios within their metric, with C / (C − 1) for a "
+    "metric with C base scenarios (metrics with a single one are taken together); and its average "
+    "with the expected one (Smyth 2004, eq. 5), in which the observed one has the weight f and the "
+    "expected one the weight 4 for each metric. The expected variance is p(1 − p) · deff / n, less "
+    "what the difference between metrics explains. The second part, 0.08((p − ½) / (f + M))², "
+    "allows for a kind of base scenario that is not among them. The design effect is deff = 1 + "
+    "(m′ − 1)ρ* (Kish 1965), where m′ is the size-weighted mean number of rows of a base scenario, "
+    "ρ* = (fρ + 4 · 0.3) / (f + 4), and ρ the intra-class correlation of these rows, pooled over "
+    "the run. n_e is never larger than it would be at ρ* = 0; where all rows pass or all fail, it "
+    "is n / deff. So that a failure more does not raise the lower end, that is the least of those "
+    "that there would be if none, or only the worst one to sixteen base scenarios, kept their "
+    "failures; the upper end likewise"
 )
 NEW_METRICS: Final = (
     "The interval “for new metrics” is that of metrics drawn from many like these, each being one "
@@ -46,14 +50,30 @@ NEW_METRICS: Final = (
 COMPARING: Final = (
     "Targets are compared on the scenarios that both were judged on, each with its rate over "
     "samples: the mean difference, with Student's t and a standard error over base scenarios about "
-    "the mean of their metric, which is drawn towards that of all by the weight of 2 of them. Its "
-    "square is moderated (Smyth 2004) with the variance that such differences are expected to "
-    "have, which weighs 6 degrees of freedom, and is at least ½ / n_e², n_e being pairs / deff; "
-    "the degrees of freedom are Satterthwaite's (1946) and 2 more. Demographic gaps are taken "
-    "between variants of one base scenario: where every combination of people stands in each, "
-    "between variants that differ in one axis alone, by the same formulas; else by least squares "
-    "with an effect of each base scenario and all axes together, the errors clustered by base "
-    "scenario and moderated likewise"
+    "the mean of their metric, which is drawn towards that of all by the weight of 2 of them; a "
+    "residual counts (1 − 1 / C) / (1 − h) times, h being the base scenario's share of rows "
+    "(jackknife, CV3 of MacKinnon, Nielsen and Webb 2023). Its square is moderated (Smyth 2004) "
+    "with two variances. The one that such differences are expected to have weighs 6 / (1 + 0.1(m′ "
+    "− 1)) degrees of freedom. The other is the binomial variance of the pair times the "
+    "overdispersion of all pairs, the sum of their squared standard errors over that of their "
+    "binomial variances; it weighs 16 degrees of freedom, and at most T − 2 times those of the "
+    "pair, T being the targets. The result is at least ½ / n_e², n_e being pairs / deff, and "
+    "2((p − ½) / B)² is added, p being the common rate and B the effective number of base "
+    "scenarios, for failures of a kind that is not among them. The degrees of freedom are "
+    "Satterthwaite's (1946), of the effective number of base scenarios, and these weights. "
+    "Demographic gaps are taken between variants of one base scenario: where every combination of "
+    "people stands in each, between variants that differ in one axis alone, by the same formulas "
+    "without overdispersion and rates; else by least squares with an effect of each base scenario "
+    "and all axes together, the errors clustered by base scenario and moderated likewise"
+)
+HOLM: Final = (
+    "At most 5% of such results carry any false ✓; an interval is at the level at which its "
+    "difference was tested, and leaves out 0 exactly where it has a ✓ (Holm's step-down procedure, "
+    "1979, with shares"
+)
+UNLIKE_FAILURES: Final = (
+    "The 5% supposes that targets fail in like ways: where one fails whole base scenarios and "
+    "another as often but here and there, more results carry a false ✓"
 )
 AGREEMENT: Final = (
     "Agreement of samples, judges and passes is given as the share of pairs of answers that agree, "
@@ -63,9 +83,6 @@ AGREEMENT: Final = (
     "independent scenarios (for α by twice that, and by more where scenarios were answered more "
     "than twice)"
 )
-_ONE_ROW: Final = "so that each base scenario counts as one row"
-
-
 OF_ALL: Final = (
     "A target's rate over them is the mean of its rates in them, each benchmark weighing the "
     "same. On either side, its interval reaches as far as the root of the sum of the squared "
@@ -115,10 +132,7 @@ def _method_overall(analysis: Overall) -> str:
         shares = ", ".join(
             f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
         )
-        how = (
-            f"Intervals of all pairs hold at once in 95% of such results (Bonferroni, with {shares}"
-            "; the share of a part without comparisons goes to the other)"
-        )
+        how = f"{HOLM}: {shares}; the share of a part without comparisons goes to the other)"
         sentences.append(f"{how}; the family is {analysis.family}.")
     return " ".join(sentences)
 
@@ -256,18 +270,16 @@ def _group_check_line(check: GroupCheck) -> str:
 
 def _formulas(analysis: Analysis) -> list[str]:
     known = analysis.correlation
-    here = f"= {coefficient(known)} here" if known is not None else f"unknown here, {_ONE_ROW}"
+    here = f"= {coefficient(known)} here" if known is not None else "unknown here, so that ρ* = 0.3"
     sentences = [f"{RATES} (ρ {here})."]
     if any(estimate for result in analysis.targets for estimate in result.new_metrics.values()):
         sentences.append(f"{NEW_METRICS}.")
     family = analysis.family
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())
-        how = (
-            "Their intervals hold at once in 95% of such results (Bonferroni, with shares of "
-            f"the 5%: {shares}; the share of a part without comparisons goes to the others)"
-        )
-        sentences.append(f"{COMPARING}. {how}; the family is {family}.")
+        rest = "the share of a part without comparisons goes to the others"
+        how = f"{HOLM} of the 5%: {shares}; {rest})"
+        sentences.append(f"{COMPARING}. {how}; the family is {family}. {UNLIKE_FAILURES}.")
     if analysis.agreement or any(target.agreement for target in analysis.targets):
         sentences.append(f"{AGREEMENT}.")
     return sentences

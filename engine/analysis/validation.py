@@ -129,8 +129,8 @@ class _RateChange(Protocol):
     """A shift of a rate whose interval can be computed at any level."""
 
     @property
-    def level(self) -> float | None:
-        """As `Difference.level`."""
+    def p(self) -> float | None:
+        """As `Difference.p`."""
         ...
 
     def interval_at(self, level: float) -> Interval | None: ...
@@ -155,7 +155,7 @@ class _UnmarkedShift:
     def marked(self, level: float | None) -> RateShift:
         moved = None if level is None else self.moved
         interval = None if moved is None or level is None else moved.interval_at(level)
-        alone = None if moved is None else moved.level
+        alone = None if moved is None else moved.p
         p = None if alone is None or level is None else min(1.0, alone * ERROR_RATE / level)
         shift = self.after - self.before
         return RateShift(
@@ -348,7 +348,7 @@ class _IndependentRuns:
     now: Rate
 
     @property
-    def level(self) -> None:
+    def p(self) -> None:
         """None: no p value is computed, only the interval."""
 
     def interval_at(self, level: float) -> Interval:

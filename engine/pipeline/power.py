@@ -139,6 +139,7 @@ def _sizes(
             tuple(bases),
             variants=max(1, round(rows / sum(bases))) if any(bases) else 0,
             samples=config.generation.num_samples,
+            targets=len(config.targets),
         )
     return sizes
 

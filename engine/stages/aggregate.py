@@ -31,15 +31,16 @@ from engine.store.mirror_rows import OURS, JsonObject
 
 METHOD: Final = (
     "Wilson with Student's t on the effective number of rows: n / deff with the intra-class "
-    "correlation pooled over the run, or less where base scenarios vary more than that; stratified "
-    "by metric, clustered by base scenario"
+    "correlation pooled over the run, drawn towards 0.3, or less where base scenarios vary more "
+    "than that; stratified by metric, clustered by base scenario; an end is moved outward where a "
+    "failure more would otherwise raise it"
 )
 _PAIRED: Final = (
     "paired on the same scenarios (people that are not crossed: least squares with an effect of "
     "each base scenario), clustered by base scenario within the metric, Student's t"
 )
 METHOD_COMPARING: Final = (
-    f"{_PAIRED}; Bonferroni with shares: "
+    f"{_PAIRED}; Holm's step-down procedure with shares: "
     + ", ".join(f"{share:g} to {part}" for part, share in SHARES.items())
     + "; ranks follow from the pairs on a track"
 )
@@ -53,7 +54,8 @@ METHOD_ON_LIKE: Final = (
 )
 METHOD_COMPARING_ALL: Final = (
     "mean of the benchmarks' differences, each weighing the same, Student's t with Satterthwaite's "
-    "degrees; for benchmarks like these, one cluster each; Bonferroni with shares: "
+    "degrees; for benchmarks like these, one cluster each; Holm's step-down "
+    "procedure with shares: "
     + ", ".join(f"{share:g} to {part}" for part, share in SHARES_OF_ALL.items())
     + "; ranks follow from the pairs on a track"
 )

@@ -15,7 +15,14 @@ from math import ceil, comb, sqrt
 from operator import sub
 from typing import Final, NamedTuple, Self
 
-from engine.statistics.clusters import Cluster, Stratum, jackknife_error, stratified_error
+from engine.statistics.clusters import (
+    Cluster,
+    Stratum,
+    degrees_of_freedom,
+    effective_number,
+    jackknife_error,
+    stratified_error,
+)
 from engine.statistics.distributions import Z95, Interval, clopper_pearson, critical, wilson
 
 _EXPECTED_FREEDOM: Final = 4
@@ -87,14 +94,6 @@ def accuracy(labels: Sequence[LabelledConversation]) -> Accuracy:
     )
 
 
-def effective_labels(weights: Iterable[float]) -> float:
-    """The effective sample size of weighted labels: L. Kish, Survey Sampling (1965), section 11.7;
-    0 for none."""
-    weights = list(weights)
-    squares = sum(weight * weight for weight in weights)
-    return sum(weights) ** 2 / squares if squares else 0.0
-
-
 def _share(
     labelled: Sequence[tuple[LabelledConversation, bool]],
     could_be_wrong: Sequence[LabelledConversation],
@@ -121,10 +120,10 @@ def _share(
         # the cluster's part in the linearised error of the share, times the sum of all weights
         residuals[label.cluster] += label.weight * (true - value)
         heaviness[label.cluster] += label.weight
-    independent = effective_labels(label.weight for label, _ in labelled)
+    independent = effective_number(label.weight for label, _ in labelled)
     clusters = len(residuals)
-    alike = effective_labels(heaviness.values())
-    freedom = max(1.0, alike - 1)
+    alike = effective_number(heaviness.values())
+    freedom = max(1.0, degrees_of_freedom(heaviness.values()))
     effective = independent
     # at 0 and 1 no cluster differs from another, which says nothing about how far they may
     if 0 < value < 1 and clusters > 1:
@@ -224,7 +223,7 @@ def prediction_powered(
     # as in `_share`: the judge's errors among independent labels, with imagined ones added on both
     # sides, so that no error among a few does not make its variance 0
     weighed = sum(label.weight for label in labels)
-    effective = effective_labels(label.weight for label in labels)
+    effective = effective_number(label.weight for label in labels)
     errors = sum(label.weight for label in labels if label.person != label.judge) / weighed
     imagined = (errors * effective + _IMAGINED) / (effective + 2 * _IMAGINED)
     of_labels = max(both.error**2 - judged.error**2, imagined / effective)
@@ -306,7 +305,9 @@ def rogan_gladen(population: Population, labels: Sequence[LabelledConversation])
     if not all(part.present > _NONE and part.absent > _NONE for part in parts):
         return RoganGladen.missing(MissingReason.ONE_ANSWER)
     youden = whole.youden
-    t = critical(len(clusters) - 1)
+    t = critical(
+        degrees_of_freedom(sum(label.weight for label in part) for part in clusters.values())
+    )
     half = t * jackknife_error([part.youden for part in parts])
     # dividing by something that may be 0 has no interval of any width
     if youden <= half or any(part.youden <= 0 for part in parts):

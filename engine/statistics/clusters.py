@@ -47,6 +47,7 @@ class WeightedCluster(Protocol):
 
 Stratum = Sequence[Cluster]
 """The clusters of one metric. The strata of a benchmark are its metrics."""
+_AnyCluster = TypeVar("_AnyCluster", bound=Cluster)
 
 _SHARED: Final = "\0"
 """The stratum of transcripts that belong to several metrics; not the id of any metric."""
@@ -128,7 +129,7 @@ def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
     return max(0.0, (between_square - within_square) / spread)
 
 
-def design_effect(sizes: Iterable[int], correlation: float) -> float:
+def design_effect(sizes: Iterable[float], correlation: float) -> float:
     """The factor by which clusters of these sizes inflate the variance of a mean: 1 + (m' - 1) *
     correlation, with m' the size-weighted mean size. 1 for no rows.
 
@@ -142,6 +143,21 @@ def design_effect(sizes: Iterable[int], correlation: float) -> float:
     return 1 + (weighted - 1) * correlation
 
 
+def effective_number(weights: Iterable[float]) -> float:
+    """How many equal weights these are worth; 0 for none. L. Kish, Survey Sampling (1965), section
+    11.7; of clusters: A. V. Carter, K. T. Schnepel and D. G. Steigerwald, Review of Economics and
+    Statistics 99 (2017) 698-709, for rows that are all alike within a cluster."""
+    weights = list(weights)
+    squares = sum(weight * weight for weight in weights)
+    return sum(weights) ** 2 / squares if squares else 0.0
+
+
+def degrees_of_freedom(sizes: Iterable[float]) -> float:
+    """Degrees of freedom of a variance over clusters of these sizes: their effective number less
+    one. A variance that rests on one large cluster and many small ones is hardly known."""
+    return max(0.0, effective_number(sizes) - 1)
+
+
 def effective_size(sizes: Sequence[int], correlation: float) -> float:
     """How many independent rows clusters of these sizes are worth: n / deff (`design_effect`)."""
     return sum(sizes) / design_effect(sizes, correlation)
@@ -152,8 +168,8 @@ class StandardError:
     """The standard error of a mean over rows, in their unit."""
 
     error: float
-    freedom: int
-    """Degrees of freedom: clusters less strata."""
+    freedom: float
+    """`degrees_of_freedom` of the clusters, summed over strata."""
 
 
 def clustered_error(clusters: Stratum) -> StandardError | None:
@@ -174,12 +190,11 @@ def stratified_error(strata: Sequence[Stratum]) -> StandardError | None:
     Introduction to Variance Estimation (2007), section 2.5.
     """
     ready = collapsed(strata)
-    count = sum(cluster.size for clusters in ready for cluster in clusters)
-    freedom = sum(len(clusters) - 1 for clusters in ready)
-    if not freedom:
+    if max(map(len, ready), default=0) < 2:
         return None
-    variance = sum(map(_spread, ready)) / count**2
-    return StandardError(sqrt(variance), freedom)
+    count = sum(cluster.size for clusters in ready for cluster in clusters)
+    freedom = sum(degrees_of_freedom(one.size for one in clusters) for clusters in ready)
+    return StandardError(sqrt(sum(map(_spread, ready))) / count, freedom)
 
 
 def jackknife_error(values: Sequence[float]) -> float:
@@ -196,7 +211,7 @@ def _spread(clusters: Stratum) -> float:
     return len(clusters) / (len(clusters) - 1) * residuals
 
 
-def collapsed(strata: Sequence[Stratum]) -> list[Stratum]:
+def collapsed(strata: Sequence[Sequence[_AnyCluster]]) -> list[Sequence[_AnyCluster]]:
     """Strata of at least two clusters each, by `merged_strata`, unless there is only one cluster in
     all; clusters without rows are left out."""
     return list(

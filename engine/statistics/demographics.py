@@ -7,16 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
+from math import prod, sqrt
 from typing import Final
 
 from engine.statistics.clusters import Cluster, Stratum, merged_strata
 from engine.statistics.paired import (
+    FEWEST_PAIRS,
     Difference,
     drawn_error,
+    expected_freedom,
     expected_variance,
     mean_difference,
-    moderated_error,
+    whole,
 )
 
 _NOTHING: Final = 1e-9
@@ -119,9 +121,12 @@ class DemographicFit:
             expected *= (1 + alike) / 2
         else:
             alike = max(1.0, pairs / clusters)
-        error = moderated_error(spread, expected, pairs / alike)
+        prior = expected_freedom(one.size for stratum in ready for one in stratum)
+        freedom = spread.freedom + prior
+        moderated = (spread.freedom * spread.error**2 + prior * expected) / freedom
+        error = sqrt(max(moderated, FEWEST_PAIRS * (alike / pairs) ** 2))
         return Difference(
-            contrast.estimate, error, spread.freedom, round(pairs), clusters
+            contrast.estimate, error, whole(freedom), round(pairs), clusters
         ), contrast.scored
 
     def contrast(self, axis: str, left: str, right: str) -> Contrast | None:

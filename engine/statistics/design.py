@@ -11,7 +11,13 @@ from typing import Final, Generic, TypeVar
 
 from engine.statistics.clusters import merged_strata
 from engine.statistics.distributions import student_quantile
-from engine.statistics.paired import ERROR_RATE, FAR_OUT
+from engine.statistics.paired import (
+    ERROR_RATE,
+    expected_freedom,
+    hidden_variance,
+    shared_freedom,
+    whole,
+)
 
 _LEAST: Final = 2
 """Things drawn from each stratum, as its variance takes two."""
@@ -108,6 +114,8 @@ class Plan:
     """The number of base scenarios of each metric."""
     variants: int
     samples: int
+    targets: int = 2
+    """All that are compared with each other."""
 
     @property
     def base_scenarios(self) -> int:
@@ -120,9 +128,12 @@ class Plan:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of a difference between two targets, as `stratified_error` has them:
-        metrics of a single base scenario have no variance of their own and are merged."""
-        return sum(len(scenarios) - 1 for scenarios in merged_strata([*map(range, self.bases)]))
+        """Degrees of freedom of a difference between two targets, as `pair_differences` has them:
+        metrics of a single base scenario have no variance of their own and are merged. 0 for fewer
+        than two base scenarios."""
+        own = sum(len(scenarios) - 1 for scenarios in merged_strata([*map(range, self.bases)]))
+        prior = expected_freedom([self.variants]) + shared_freedom(own, self.targets - 2)
+        return own and whole(own + prior)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +155,9 @@ def smallest_difference(
     the significance level `level`; None where this plan cannot detect any (fewer than two clusters,
     or a difference above 1 would be needed).
 
-    (t(1 - level / 2) + t(.8)) * SE with SE^2 = 2 p (1 - p) (1 - r) * deff / n: S. L. Lohr,
-    Sampling: Design and Analysis (2010), section 2.6 and eq. 5.12; t for z: Cochran (1977), section
-    4.5.
+    (t(1 - level / 2) + t(.8)) * SE with SE^2 = 2 p (1 - p) (1 - r) * deff / n, and what
+    `pair_differences` adds to it: S. L. Lohr, Sampling: Design and Analysis (2010), section 2.6 and
+    eq. 5.12; t for z: Cochran (1977), section 4.5.
     """
     assumed = assumed or Assumed()
     per_cluster = plan.variants * plan.samples
@@ -154,7 +165,8 @@ def smallest_difference(
         return None
     deff = 1 + (per_cluster - 1) * assumed.correlation
     spread = 2 * assumed.rate * (1 - assumed.rate) * (1 - assumed.between_targets)
-    return detectable(sqrt(spread * deff / plan.rows), plan.freedom, level)
+    variance = spread * deff / plan.rows + hidden_variance(assumed.rate, plan.base_scenarios)
+    return detectable(sqrt(variance), plan.freedom, level)
 
 
 def detectable(error: float, freedom: int, level: float) -> float | None:
@@ -163,6 +175,6 @@ def detectable(error: float, freedom: int, level: float) -> float | None:
     if freedom < 1:
         return None
     difference = (
-        student_quantile(1 - level / 2, freedom + FAR_OUT) + student_quantile(POWER, freedom)
+        student_quantile(1 - level / 2, freedom) + student_quantile(POWER, freedom)
     ) * error
     return difference if difference <= 1 else None

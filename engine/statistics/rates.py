@@ -14,27 +14,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import floor, hypot, sqrt
-from typing import Final
+from operator import add
+from typing import Final, NamedTuple
 
 from engine.statistics.clusters import (
     Cluster,
     Stratum,
     clustered_error,
     collapsed,
-    design_effect,
-    stratified_error,
 )
 from engine.statistics.distributions import Interval, critical, student_quantile, wilson
 from engine.statistics.paired import Difference
 
 _EXPECTED_FREEDOM: Final = 4
-"""The weight, in clusters per metric, of the variance expected from the run's intra-class
-correlation: steadier than that of few clusters, but only an estimate for a single metric."""
-_ASTRAY: Final = 0.25
+"""The weight, in clusters per metric, of the variance expected from the intra-class correlation:
+steadier than that of few clusters, but only an estimate for a single metric."""
+_EXPECTED_LIKENESS: Final = 0.3
+_LIKENESS_FREEDOM: Final = 4
+"""The intra-class correlation that is expected of any rows, and its weight in degrees of freedom:
+the run's own may be that of other metrics, and of few clusters it is known badly."""
+_ASTRAY: Final = 0.08
 _ASTRAY_METRIC: Final = 0.1
 """The fraction of one imagined cluster that passes half the time. It stands for the rare bad
 cluster that a high rate hides, and has no effect at a rate of one half."""
+_WORST: Final = 16
+"""As many of the worst clusters are tried alone (`_bound`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,7 @@ def metric_rate(clusters: Stratum, correlation: float | None) -> Rate | None:
     """The pass rate of one metric with one target; None without a row.
 
     `clusters` are its base scenarios. `correlation` is `intraclass_correlation` pooled over the
-    run, as one metric has too few scenarios; where it is None, every base scenario counts as one
-    row.
+    run, as one metric has too few scenarios; None where it cannot be estimated.
 
     Wilson on n / deff as `benchmark_rate` has it, which for a single stratum is E. L. Korn and B.
     I. Graubard, Survey Methodology 24 (1998) 193-201, with Wilson's interval for Clopper-Pearson's
@@ -87,33 +92,170 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     """The pass rate over these metrics, each a stratum of base scenarios; None without a row.
 
     The variance is that of the clusters about their strata with C / (C - 1) (`stratified_error`),
-    moderated by the one expected from the pooled correlation, each weighted by its degrees of
+    moderated by the one expected from the intra-class correlation, each weighted by its degrees of
     freedom: G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004),
-    article 3, eq. 5. The expected one is p(1 - p) deff / n, without what the difference between
+    article 3, eq. 5. The correlation is itself the run's, moderated by the one that is expected of
+    any rows. The expected variance is p(1 - p) deff / n, without what the difference between
     metrics explains: Cochran (1977), eq. 5.6; each metric's rate is shrunk towards the overall one
     by one effective row, so that a metric that always passes is not taken for certain. A variance
     of the clusters above the expected one stands, as some metrics have a higher correlation than
     the run. The variance enters Wilson's interval as an effective number of rows, with Student's t
     for z: at most the number without correlation, since few clusters may vary less by chance.
+
+    Either end is moved outward where that is needed for it to be monotone (`_bound`).
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
     if not clusters:
         return None
-    rate = _mean(clusters)
-    effective = _effective_within(ready, rate, 1.0 if correlation is None else correlation)
-    spread = stratified_error(ready)
-    if spread is None:
+    whole = _estimated([_Sums.of(stratum).layer for stratum in ready], correlation)
+    below = _bound(ready, correlation)
+    above = 1 - _bound([[_failing(one) for one in stratum] for stratum in ready], correlation)
+    rate = _rate(clusters, whole.effective, whole.freedom)
+    ends = Interval(min(rate.interval.low, below), max(rate.interval.high, above))
+    return replace(rate, interval=ends)
+
+
+class _Sums(NamedTuple):
+    """Sums over the clusters of a stratum, whatever their order."""
+
+    clusters: int
+    rows: int
+    rows_squared: int
+    """Sum of squared cluster sizes."""
+    total: float
+    squares: float
+    """Sum of squared cluster totals."""
+    crossed: float
+    """Sum of cluster totals times sizes."""
+    explained: float
+    """Sum of squared cluster totals over sizes."""
+
+    @classmethod
+    def of(cls, stratum: Stratum) -> _Sums:
+        return reduce(_Sums.plus, map(cls.of_cluster, stratum))
+
+    @classmethod
+    def of_cluster(cls, one: Cluster, times: int = 1) -> _Sums:
+        """The sums of one cluster; `times` -1 to take it away."""
+        size, total = one.size, one.total
+        return cls(
+            times,
+            times * size,
+            times * size**2,
+            times * total,
+            times * total**2,
+            times * total * size,
+            times * total**2 / size,
+        )
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(*map(add, self, other))
+
+    @property
+    def layer(self) -> _Layer:
+        rows, count, mean = self.rows, self.clusters, self.total / self.rows
+        about = self.squares - 2 * mean * self.crossed + mean**2 * self.rows_squared
+        return _Layer(
+            count,
+            rows,
+            self.rows_squared / rows - 1,
+            rows**2 / self.rows_squared - 1,
+            self.total,
+            mean,
+            max(0.0, about) * count / (count - 1) if count > 1 else 0.0,
+            # differences of large numbers, which rounding may leave just below 0
+            max(0.0, self.explained - rows * mean**2),
+            max(0.0, self.total - self.explained),
+        )
+
+
+class _Layer(NamedTuple):
+    """What the variance of a rate needs of a stratum."""
+
+    clusters: int
+    rows: int
+    others: float
+    """Size-weighted mean number of other rows in a row's cluster."""
+    freedom: float
+    total: float
+    mean: float
+    spread: float
+    """Sum of squared residuals of cluster totals about the stratum's mean, C / (C - 1) times."""
+    between: float
+    within: float
+    """Sums of squares between and within clusters, of rows that pass or fail."""
+
+
+class _Estimated(NamedTuple):
+    rate: float
+    effective: float
+    """Effective rows."""
+    freedom: int
+
+    @property
+    def low(self) -> float:
+        return wilson(self.rate, self.effective, critical(self.freedom)).low
+
+
+def _estimated(strata: Sequence[_Layer], correlation: float | None) -> _Estimated:
+    rows, own = sum(one.rows for one in strata), sum(one.freedom for one in strata)
+    rate = sum(one.total for one in strata) / rows
+    seen = 0.0 if correlation is None else own
+    expected = seen * (correlation or 0.0) + _LIKENESS_FREEDOM * _EXPECTED_LIKENESS
+    effective = _effective_within(strata, rate, expected / (seen + _LIKENESS_FREEDOM))
+    if max(one.clusters for one in strata) < 2:
         # a single cluster: only the expected variance is known
-        return _rate(clusters, effective, 0)
-    own, expected = spread.freedom, rate * (1 - rate) / effective
-    weight = _EXPECTED_FREEDOM * len(ready)
-    moderated = (own * spread.error**2 + weight * expected) / (own + weight)
+        return _Estimated(rate, effective, 1)
+    # whole, as quantiles are kept by it
+    freedom = max(1, floor(own + max(own, _EXPECTED_FREEDOM) + 1e-9))
+    if not 0 < rate < 1:
+        return _Estimated(rate, effective, freedom)
+    spread = sum(one.spread for one in strata) / rows**2
+    weight = _EXPECTED_FREEDOM * len(strata)
+    moderated = (own * spread + weight * rate * (1 - rate) / effective) / (own + weight)
     # never below its own: moderation only adds variance that few clusters may hide
-    variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
-    if 0 < rate < 1:
-        effective = min(rate * (1 - rate) / variance, _effective_within(ready, rate, 0.0))
-    return _rate(clusters, effective, own + max(own, _EXPECTED_FREEDOM))
+    variance = max(moderated, spread) + _ASTRAY * ((rate - 0.5) / (own + len(strata))) ** 2
+    most = _effective_within(strata, rate, 0.0)
+    return _Estimated(rate, min(rate * (1 - rate) / variance, most), freedom)
+
+
+def _bound(strata: Sequence[Stratum], correlation: float | None) -> float:
+    """The least lower end of all tables in which only some of the worst clusters keep their
+    failures, and all others pass throughout: without it, a failure more could raise the lower end,
+    where it shows that clusters vary less than it seemed. Such a table has the correlation of the
+    run, or its own where that is larger."""
+    places = [(place, one) for place, stratum in enumerate(strata) for one in stratum]
+    worst = sorted(places, key=lambda placed: placed[1].mean)[:_WORST]
+    sums = [_Sums.of([Cluster.passing(one.size, one.size) for one in each]) for each in strata]
+    layers = [one.layer for one in sums]
+    least = _estimated(layers, correlation).low
+    for place, one in worst:
+        if one.total == one.size:
+            break
+        full = Cluster.passing(one.size, one.size)
+        sums[place] = sums[place].plus(_Sums.of_cluster(full, -1)).plus(_Sums.of_cluster(one))
+        layers[place] = sums[place].layer
+        alike = None if correlation is None else max(correlation, _correlation(layers) or 0.0)
+        least = min(least, _estimated(layers, alike).low)
+    return least
+
+
+def _correlation(strata: Sequence[_Layer]) -> float | None:
+    """`intraclass_correlation` of rows that pass or fail."""
+    between_df = sum(one.clusters - 1 for one in strata)
+    within_df = sum(one.rows - one.clusters for one in strata)
+    if not between_df or not within_df:
+        return None
+    between = sum(one.between for one in strata) / between_df
+    within = sum(one.within for one in strata) / within_df
+    size = sum(one.rows - one.others - 1 for one in strata) / between_df
+    spread = between + (size - 1) * within
+    return None if spread < 1e-12 else max(0.0, (between - within) / spread)
+
+
+def _failing(one: Cluster) -> Cluster:
+    return Cluster(one.size, one.size - one.total, one.size - one.total)
 
 
 def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate | None:
@@ -141,22 +283,21 @@ def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Ra
     return _rate(metrics, effective, spread.freedom)
 
 
-def _effective_within(strata: Sequence[Stratum], rate: float, correlation: float) -> float:
+def _effective_within(strata: Sequence[_Layer], rate: float, correlation: float) -> float:
     """Effective rows of strata whose clusters have this intra-class correlation."""
-    clusters = [cluster for stratum in strata for cluster in stratum]
-    count = sum(cluster.size for cluster in clusters)
-    effective = count / design_effect([cluster.size for cluster in clusters], correlation)
+    rows = sum(one.rows for one in strata)
+    others = sum(one.rows * one.others for one in strata) / rows
+    effective = rows / (1 + others * correlation)
     if not 0 < rate < 1:
         return effective
     left = 0.0
-    for stratum in strata:
-        rows = sum(cluster.size for cluster in stratum)
-        worth = rows / design_effect([cluster.size for cluster in stratum], correlation)
+    for one in strata:
+        worth = one.rows / (1 + one.others * correlation)
         # towards the overall rate by one effective row
-        drawn = (worth * _mean(stratum) + rate) / (worth + 1)
-        left += rows / count * drawn * (1 - drawn)
+        drawn = (worth * one.mean + rate) / (worth + 1)
+        left += one.rows * drawn * (1 - drawn)
     # rounding may leave more variance within the metrics than there is in all
-    return effective / min(1.0, left / (rate * (1 - rate)))
+    return effective / min(1.0, left / rows / (rate * (1 - rate)))
 
 
 def _rate(clusters: Stratum, effective: float, freedom: float) -> Rate:
@@ -170,10 +311,6 @@ def _rate(clusters: Stratum, effective: float, freedom: float) -> Rate:
         effective,
         freedom,
     )
-
-
-def _mean(clusters: Stratum) -> float:
-    return _sum(clusters).mean
 
 
 def _sum(clusters: Stratum) -> Cluster:
@@ -276,8 +413,7 @@ def like_these(differences: Sequence[Difference]) -> Difference | None:
     return Difference(
         estimate=within.estimate,
         error=max(within.error, spread.error),
-        freedom=spread.freedom,
+        freedom=len(known) - 1,
         pairs=within.pairs,
         clusters=within.clusters,
-        moderated=False,
     )

@@ -146,8 +146,10 @@ def page(path: Path, lines: Sequence[str], faults: Sequence[str], *, write: bool
     yield Row("bars missed by more than chance allows", str(len(faults)), "0", bool(faults))
 
 
-def missed(faults: Sequence[str]) -> str:
-    return f"Bars missed by more than chance allows: {len(faults)}."
+def missed(faults: Sequence[str]) -> list[str]:
+    """Lines that name each bar that is missed."""
+    lines = [f"Bars missed by more than chance allows: {len(faults)}."]
+    return [*lines, *(["", *(f"- {fault}" for fault in faults)] if faults else [])]
 
 
 if __name__ == "__main__":

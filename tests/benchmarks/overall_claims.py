@@ -220,4 +220,4 @@ def overall_claims(*, worlds: int = 1000, every: int = 1, write: bool = False) -
     world. `--write` keeps the table in docs/overall.md.
     """
     lines, faults = table(worlds, every=every)
-    yield from page(PAGE, [*lines, "", missed(faults)], faults, write=write)
+    yield from page(PAGE, [*lines, "", *missed(faults)], faults, write=write)

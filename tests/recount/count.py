@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import floor, sqrt
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,6 @@ from tests.late import stats
 
 TRACKS: Final = ("positive", "negative")
 _SHARES: Final = {"pairs": 0.4, "pairs on a track": 0.3, "gaps": 0.15, "gaps of targets": 0.15}
-_FREEDOM: Final = 6
-_FAR: Final = 2
 Array = NDArray[Any]
 
 
@@ -53,6 +51,7 @@ class Difference:
     bases: int
     low: float | None = None
     high: float | None = None
+    p: float | None = None
 
     @property
     def marked(self) -> bool:
@@ -169,13 +168,19 @@ class Counted:
 
 Clusters = dict[str, list[float]]
 """Values by base scenario."""
+Sides = dict[str, list[tuple[float, float]]]
+"""Values of two targets by base scenario."""
+_Value = TypeVar("_Value")
 
 
 # From the files
 
 
-def counted(benchmark: Path, targets: Sequence[str], samples: int) -> Counted:
-    """`benchmark` is its folder, `targets` those of the configuration."""
+def counted(
+    benchmark: Path, targets: Sequence[str], samples: int, told: Mapping[Any, float | None]
+) -> Counted:
+    """`benchmark` is its folder, `targets` those of the configuration. `told` has the p value of
+    each gap as it is said: of what is fitted, only the estimate is counted anew."""
     definition = (benchmark / "benchmark.yaml").read_text("utf-8")
     found = re.findall(r"- id: (\S+)\n(?:    .*\n)*?    type: (\w+)", definition)
     metrics = dict(found)
@@ -186,7 +191,7 @@ def counted(benchmark: Path, targets: Sequence[str], samples: int) -> Counted:
         for row in _of_target(benchmark / "runs" / target, target, scenarios, metrics, samples)
     ]
     result = Counted(benchmark.name, targets, metrics, rows)
-    _compare(result)
+    _compare(result, told)
     return result
 
 
@@ -260,25 +265,29 @@ def _alpha(things: Sequence[Sequence[bool]]) -> float | None:
 # Pairs and gaps
 
 
-def _compare(found: Counted) -> None:
+def _compare(found: Counted, told: Mapping[Any, float | None]) -> None:
     ordered = list(found.targets)
     answers = {target: _scenario_rates(found.of(target=target)) for target in ordered}
-    strata: dict[tuple[str | None, str, str], dict[str, Clusters]] = {}
+    strata: dict[tuple[str | None, str, str], dict[str, Sides]] = {}
     talks: Counter[tuple[Any, ...]] = Counter()
     for first, second in combinations(ordered, 2):
         for track in (None, *TRACKS):
-            cells: defaultdict[str, Clusters] = defaultdict(dict)
+            cells: defaultdict[str, Sides] = defaultdict(dict)
             for key, (row, rate, count) in answers[first].items():
                 if key in answers[second] and track in {None, row.track}:
                     _, other, others = answers[second][key]
-                    cells[row.metric].setdefault(row.base, []).append(rate - other)
+                    cells[row.metric].setdefault(row.base, []).append((rate, other))
                     talks[track, first, second] += count + others
             if cells:
                 strata[track, first, second] = cells
     if any(not any(key[0] == track for key in strata) for track in TRACKS):
         strata = {key: cells for key, cells in strata.items() if key[0] is not None}
     pairs = {
-        key: replace(_mean_difference(cells), rows=talks[key]) for key, cells in strata.items()
+        key: replace(one, rows=talks[key])
+        for track in (None, *TRACKS)
+        for key, one in _pair_differences(
+            {key: cells for key, cells in strata.items() if key[0] == track}
+        ).items()
     }
     widest = next(iter(key[0] for key in strata), None)
     found.crossed = _is_crossed(found.rows)
@@ -289,26 +298,37 @@ def _compare(found: Counted) -> None:
         "gaps": [key for key in gaps if key[3] is None],
         "gaps of targets": [key for key in gaps if key[3] is not None],
     }
-    every: dict[tuple[Any, ...], Difference] = {**pairs, **gaps}
-    told = {part: [key for key in keys if _tells(every[key])] for part, keys in parts.items()}
-    found.family = Counter({part: len(keys) for part, keys in told.items() if keys})
+    fitted = {key: replace(gap, p=told[key]) for key, gap in gaps.items() if gap.freedom < 0}
+    every: dict[tuple[Any, ...], Difference] = {**pairs, **gaps, **fitted}
+    known = {
+        part: [key for key in keys if every[key].p is not None] for part, keys in parts.items()
+    }
+    found.family = Counter({part: len(keys) for part, keys in known.items() if keys})
     total = sum(_SHARES[part] for part in found.family)
-    for part, keys in told.items():
-        for one in keys:
-            every[one] = _within(every[one], 0.05 * _SHARES[part] / total / len(keys))
+    weights = {
+        key: _SHARES[part] / total / len(keys) for part, keys in known.items() for key in keys
+    }
+    _step_down(every, weights)
     found.pairs = {pair: every[pair] for pair in pairs}
     found.gaps = {gap: every[gap] for gap in gaps}
 
 
-def _tells(one: Difference) -> bool:
-    """Whether there is an interval; of what is fitted only the estimate is counted anew."""
-    return one.error is not None or one.freedom < 0
+def _step_down(every: dict[tuple[Any, ...], Difference], weights: Mapping[Any, float]) -> None:
+    """Holm's procedure: each is tested at its weight's share of what is left of 5%."""
+    left, going = 1.0, True
+    waiting = sorted(weights, key=lambda key: (every[key].p or 0.0) / weights[key])
+    for place, key in enumerate(waiting):
+        if going:
+            left = sum(weights[other] for other in waiting[place:])
+        level = 0.05 * weights[key] / left
+        going = going and (every[key].p or 0.0) <= level
+        every[key] = _within(every[key], level)
 
 
 def _within(one: Difference, level: float) -> Difference:
     if one.error is None:
         return one
-    half = float(stats.t.ppf(1 - level / 2, one.freedom + _FAR)) * one.error
+    half = float(stats.t.ppf(1 - level / 2, one.freedom)) * one.error
     low, high = max(-1.0, one.estimate - half), min(1.0, one.estimate + half)
     return replace(one, low=low, high=high)
 
@@ -429,7 +449,7 @@ def _centred(values: Array, groups: Array) -> Array:
 # Formulas: engine/statistics names their sources
 
 
-def _put_together(cells: Mapping[str, Clusters]) -> list[list[list[float]]]:
+def _put_together(cells: Mapping[str, dict[str, list[_Value]]]) -> list[list[list[_Value]]]:
     """Metrics of one base scenario become one stratum, a lone one joins the smallest other."""
     several = [list(cell.values()) for cell in cells.values() if len(cell) > 1]
     single = [values for each in cells.values() if len(each) == 1 for values in each.values()]
@@ -468,34 +488,119 @@ def _deff(sizes: Sequence[int], likeness: float) -> float:
     return 1 + (sum(n * n for n in sizes) / sum(sizes) - 1) * likeness
 
 
-def _mean_difference(cells: Mapping[str, Clusters]) -> Difference:
-    strata = _put_together(cells)
-    clusters = [values for stratum in strata for values in stratum]
-    values = [value for cluster in clusters for value in cluster]
-    count, mean = len(values), sum(values) / len(values)
-    freedoms = [len(stratum) - 1 for stratum in strata]
-    if not sum(freedoms):
-        return Difference(mean, None, 0, count, len(clusters))
+@dataclass(frozen=True)
+class _Spread:
+    """What the error of a mean difference is put together from."""
+
+    mean: float
+    rows: int
+    bases: int
+    effective: float
+    """Base scenarios."""
+    own: float
+    own_freedom: float
+    expected: float
+    expected_freedom: float
+    least: float
+
+
+def _spread(strata: Sequence[Sequence[Sequence[float]]]) -> _Spread | None:
+    """None for a single base scenario."""
+    sizes = [[len(cluster) for cluster in stratum] for stratum in strata]
+    every = [size for each in sizes for size in each]
+    if not any(len(each) > 1 for each in sizes):
+        return None
+    values = np.array([value for stratum in strata for each in stratum for value in each])
+    count, mean = len(values), float(values.mean())
+    worth = [sum(each) ** 2 / sum(size**2 for size in each) for each in sizes]
     variances = []
     for stratum in strata:
-        size = len(stratum)
-        own = sum(map(sum, stratum)) / sum(map(len, stratum))
-        drawn = (size * own + 2 * mean) / (size + 2)
-        spread = sum((sum(values) - drawn * len(values)) ** 2 for values in stratum)
-        variances.append(size / (size - 1) * spread)
-    total, freedom = sum(variances), sum(freedoms)
+        totals = np.array([sum(cluster) for cluster in stratum])
+        rows = np.array([len(cluster) for cluster in stratum])
+        few = len(stratum)
+        drawn = (few * totals.sum() / rows.sum() + 2 * mean) / (few + 2)
+        # the jackknife's: leaving one out, of the rest
+        left_out = (totals - drawn * rows) / (rows.sum() - rows) * rows.sum()
+        variances.append((few - 1) / few * float((left_out**2).sum()))
+    total, freedom = sum(variances), sum(worth) - len(worth)
     if total > 0:
-        parts = sum((v / total) ** 2 / (f + 2) for v, f in zip(variances, freedoms, strict=True))
-        freedom = max(1, min(freedom, floor(1 / parts - 2 + 1e-9)))
+        parts = sum((v / total) ** 2 / (g + 1) for v, g in zip(variances, worth, strict=True))
+        freedom = min(freedom, max(0.5, 1 / parts - 2))
     seen = _likeness(strata)
     likeness = 1.0 if seen is None else seen
-    sizes = [len(cluster) for cluster in clusters]
-    about = sum(value**2 for value in values) - 0.4 * count * mean**2
-    expected = (about + 0.33) / (count + 0.33) / count * _deff(sizes, likeness / 2)
-    moderated = (freedom * total / count**2 + _FREEDOM * expected) / (freedom + _FREEDOM)
-    floor_of_error = 0.5 / (count / _deff(sizes, likeness)) ** 2
-    error = sqrt(max(moderated, floor_of_error))
-    return Difference(mean, error, freedom, count, len(clusters))
+    about = float((values**2).sum()) - 0.4 * count * mean**2
+    return _Spread(
+        mean=mean,
+        rows=count,
+        bases=len(every),
+        effective=sum(worth),
+        own=total / count**2,
+        own_freedom=freedom,
+        expected=(about + 0.33) / (count + 0.33) / count * _deff(every, likeness / 2),
+        expected_freedom=6 / _deff(every, 0.1),
+        least=0.5 / (count / _deff(every, likeness)) ** 2,
+    )
+
+
+def _difference(
+    mean: float, spread: _Spread, more: float, weight: float, hidden: float
+) -> Difference:
+    """`more` is a variance that the pairs share, of so much weight."""
+    freedom = spread.own_freedom + spread.expected_freedom + weight
+    summed = spread.own_freedom * spread.own + spread.expected_freedom * spread.expected
+    error = sqrt(max((summed + weight * more) / freedom, spread.least) + hidden)
+    whole = max(1, floor(freedom + 1e-9))
+    p = float(2 * stats.t.sf(abs(mean) / error, whole))
+    return Difference(mean, error, whole, spread.rows, spread.bases, p=p)
+
+
+def _lone(strata: Sequence[Sequence[Sequence[float]]]) -> Difference:
+    values = [value for stratum in strata for cluster in stratum for value in cluster]
+    bases = sum(map(len, strata))
+    return Difference(sum(values) / len(values), None, 0, len(values), bases)
+
+
+def _mean_difference(cells: Mapping[str, Clusters]) -> Difference:
+    strata = _put_together(cells)
+    spread = _spread(strata)
+    return _lone(strata) if spread is None else _difference(spread.mean, spread, 0.0, 0.0, 0.0)
+
+
+def _pair_differences(of: Mapping[Any, Mapping[str, Sides]]) -> dict[Any, Difference]:
+    """Of all pairs of targets on the same metrics."""
+    sides = {key: _put_together(cells) for key, cells in of.items()}
+    apart = {
+        key: [[[one - other for one, other in base] for base in stratum] for stratum in strata]
+        for key, strata in sides.items()
+    }
+    known = {key: one for key, strata in apart.items() if (one := _spread(strata)) is not None}
+    targets = {target for key in known for target in key[1:]}
+    rates, binomials = {}, {}
+    for key, spread in known.items():
+        rates[key] = _mean_of_sides([base for stratum in sides[key] for base in stratum])
+        binomials[key] = 0.0
+        for stratum in sides[key]:
+            sizes = [len(base) for base in stratum]
+            worth = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+            drawn = (worth * _mean_of_sides(stratum) + rates[key]) / (worth + 1)
+            binomials[key] += 2 * sum(sizes) * drawn * (1 - drawn) / spread.rows**2
+    over = sum(one.own for one in known.values()) / (sum(binomials.values()) or 1)
+    found = {}
+    for key, strata in apart.items():
+        spread_here = known.get(key)
+        if spread_here is None:
+            found[key] = _lone(strata)
+            continue
+        weight = min(16, (len(targets) - 2) * spread_here.own_freedom)
+        hidden = 2 * ((rates[key] - 0.5) / spread_here.effective) ** 2
+        more = over * binomials[key]
+        found[key] = _difference(spread_here.mean, spread_here, more, weight, hidden)
+    return found
+
+
+def _mean_of_sides(bases: Sequence[Sequence[tuple[float, float]]]) -> float:
+    values = [value for base in bases for both in base for value in both]
+    return sum(values) / len(values)
 
 
 def _effective(cells: Mapping[str, Clusters], likeness: float | None) -> float:
@@ -505,10 +610,13 @@ def _effective(cells: Mapping[str, Clusters], likeness: float | None) -> float:
     if not count:
         return 0.0
     rate = sum(map(sum, clusters)) / count
-    alike = 1.0 if likeness is None else likeness
+    sizes = [[len(cluster) for cluster in stratum] for stratum in strata]
+    effective = sum(sum(each) ** 2 / sum(size**2 for size in each) for each in sizes)
+    freedom = effective - len(strata)
+    known = 0.0 if likeness is None else freedom
+    alike = (known * (likeness or 0.0) + 4 * 0.3) / (known + 4)
     worth = _expected_worth(strata, rate, alike)
-    freedom = sum(len(stratum) - 1 for stratum in strata)
-    if not freedom or not 0 < rate < 1:
+    if not any(len(each) > 1 for each in sizes) or not 0 < rate < 1:
         return worth
     variance = 0.0
     for stratum in strata:
@@ -518,7 +626,7 @@ def _effective(cells: Mapping[str, Clusters], likeness: float | None) -> float:
     variance /= count**2
     weight = 4 * len(strata)
     moderated = (freedom * variance + weight * rate * (1 - rate) / worth) / (freedom + weight)
-    astray = 0.25 * ((rate - 0.5) / len(clusters)) ** 2
+    astray = 0.08 * ((rate - 0.5) / effective) ** 2
     worth = rate * (1 - rate) / (max(moderated, variance) + astray)
     return min(worth, _expected_worth(strata, rate, 0.0))
 

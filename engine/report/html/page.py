@@ -130,11 +130,12 @@ def _printable(value: object) -> object:
 
 
 COMPARING: Final = (
-    "All pairs of targets and all demographic gaps of a benchmark form one family. Each "
-    "difference has the interval of a Bonferroni procedure with stated shares, so that all "
-    "intervals hold jointly in at least 95% of such results. A difference is significant if "
-    "its interval excludes 0; its p agrees with that. The ranks of a target begin after all "
-    "targets that are significantly above it and end before all that are significantly below."
+    "All pairs of targets and all demographic gaps of a benchmark form one family. Holm's "
+    "step-down procedure with stated shares decides which differences are significant: at most 5% "
+    "of such results have any that is false. An interval is at the level at which its difference "
+    "was tested, and excludes 0 exactly if it is significant; its p agrees with that. The "
+    "ranks of a target begin after all targets that are significantly above it and end before all "
+    "that are significantly below."
 )
 """How differences are marked."""
 

@@ -42,13 +42,16 @@ class Recounted:
         crosswind(self.root, "results", "--html", str(self.root / "page.html"))
         self.page = (self.root / "page.html").read_text("utf-8")
         folder = self.root / "benchmarks" / self.name
-        self.found: Counted = counted(folder, made.names, made.samples)
+        self.found: Counted = counted(folder, made.names, made.samples, self._by_gap("p"))
 
     @property
     def marked(self) -> dict[Any, bool]:
         """Gaps, as the data has them."""
+        return self._by_gap("marked")
+
+    def _by_gap(self, what: str) -> dict[Any, Any]:
         return {
-            (gap["axis"], gap["value"], gap["against"], whose): gap["marked"]
+            (gap["axis"], gap["value"], gap["against"], whose): gap[what]
             for row in self.rows
             for whose, kind in (
                 (None, "demographics_of_all_targets"),
@@ -78,7 +81,8 @@ def test_every_sentence_is_so(recounted: Recounted) -> None:
 def test_a_significant_gap_is_among_the_sentences(recounted: Recounted) -> None:
     """In the workspace that is made for it: else the rule for such sentences would try nothing."""
     told = any(" more often with “" in sentence for sentence in recounted.said)
-    assert told is any(recounted.marked.values()) is (recounted.made.gap > 0.5)
+    assert told is any(recounted.marked.values())
+    assert told or recounted.made.gap < 0.5
 
 
 def test_a_sentence_with_another_number_would_be_found_out(recounted: Recounted) -> None:

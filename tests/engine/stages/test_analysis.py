@@ -168,7 +168,7 @@ def test_the_family_is_all_that_is_compared() -> None:
     counts = family["comparisons"], family["between_targets"], family["between_people"]
     assert counts == (23, 18, 5)
     assert family["error_rate"] == pytest.approx(0.05)
-    assert "Bonferroni" in family["method"]
+    assert "Holm" in family["method"]
 
 
 def test_a_comparison_without_an_error_is_in_no_family() -> None:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import sqrt
 
 import pytest
 
 from engine.analysis.figures import MetricInfo
-from engine.analysis.methods import AGREEMENT, COMPARING, NEW_METRICS, RATES, methods
+from engine.analysis.methods import (
+    AGREEMENT,
+    COMPARING,
+    HOLM,
+    NEW_METRICS,
+    RATES,
+    UNLIKE_FAILURES,
+    methods,
+)
 from engine.analysis.provenance import Provenance
 from engine.benchmark import Track
 from engine.statistics import paired
@@ -45,7 +54,8 @@ def test_what_was_played_counted_and_made_with_is_said() -> None:
     assert "15 of 16 conversations were scored (no usable verdict 1)." in counted
     assert formulas.startswith(RATES)
     assert COMPARING in formulas
-    assert "Bonferroni, with shares of the 5%: 0.02 to pairs of targets, on all metrics" in formulas
+    assert f"{HOLM} of the 5%: 0.02 to pairs of targets, on all metrics" in formulas
+    assert formulas.endswith(f"{UNLIKE_FAILURES}.")
     assert f"the family is {found.family}." in formulas
     assert "else by least squares with an effect of each base scenario" in formulas
     assert AGREEMENT not in formulas
@@ -86,21 +96,34 @@ def test_the_effective_number_of_a_metric_is_what_the_sentence_says() -> None:
     found = metric_rate(clusters, rho)
     assert found is not None
     p, own = found.rate, _spread(clusters)
-    deff = 1 + (4 - 1) * rho
+    freedom = count - 1
+    drawn_rho = (freedom * rho + 4 * 0.3) / (freedom + 4)
+    deff = 1 + (4 - 1) * drawn_rho
     worth = rows / deff
     drawn = (worth * p + p) / (worth + 1)
     expected = p * (1 - p) * deff / rows * min(1.0, drawn * (1 - drawn) / (p * (1 - p)))
-    freedom = count - 1
     moderated = (freedom * own + 4 * expected) / (freedom + 4)
-    variance = max(moderated, own) + 0.25 * ((p - 0.5) / count) ** 2
+    variance = max(moderated, own) + 0.08 * ((p - 0.5) / count) ** 2
     assert found.effective == pytest.approx(min(p * (1 - p) / variance, rows))
     assert found.freedom == freedom + max(freedom, 4)
     assert found.interval == wilson(p, found.effective, critical(found.freedom))
     always = metric_rate([Cluster.passing(4, 4)] * 6, rho)
     assert always is not None
     assert always.effective == pytest.approx(rows / deff)
-    for said in ("f + max(f, 4) degrees", "the weight 4 for each metric", "¼((p − ½) / B)²"):
-        assert said in RATES
+    said = "f + max(f, 4) degrees", "the weight 4 for each", "(fρ + 4 · 0.3) / (f + 4)", "0.08((p"
+    for words in said:
+        assert words in RATES
+
+
+def test_the_lower_end_is_the_least_with_some_of_the_worst_scenarios_as_the_sentence_says() -> None:
+    # 4 scenarios of 8 rows, one failure in each: one failure in one alone has the lower end
+    spread, one = ([Cluster.passing(n, 8) for n in each] for each in ((7,) * 4, (7, 8, 8, 8)))
+    found, worst = metric_rate(spread, 0.0), metric_rate(one, 0.0)
+    assert found is not None
+    assert worst is not None
+    own = wilson(found.rate, found.effective, critical(found.freedom))
+    assert own.low > worst.interval.low == found.interval.low
+    assert "the least of those that there would be if none, or only the worst one" in RATES
 
 
 def test_the_interval_for_new_metrics_is_what_the_sentence_says() -> None:
@@ -134,14 +157,50 @@ def test_it_is_said_only_where_there_is_such_an_interval() -> None:
 
 def test_the_weights_in_a_difference_are_those_that_the_sentence_says() -> None:
     assert f"by the weight of {paired._BORROWED} of them" in COMPARING
-    assert f"weighs {paired._EXPECTED_FREEDOM} degrees of freedom" in COMPARING
-    assert f"degrees of freedom are Satterthwaite's (1946) and {paired.FAR_OUT} more" in COMPARING
-    assert paired._FEWEST_PAIRS == 0.5
+    expected, depends = paired._EXPECTED_FREEDOM, paired._EXPECTED_DEPENDENCE
+    assert f"weighs {expected} / (1 + {depends}(m′ − 1)) degrees of freedom" in COMPARING
+    assert f"it weighs {paired._SHARED_FREEDOM} degrees of freedom" in COMPARING
+    assert paired.FEWEST_PAIRS == 0.5
     assert "at least ½ / n_e²" in COMPARING
     # nothing differs, and no likeness can be seen: each of 9 base scenarios is one pair
     found = paired.mean_difference([[Cluster.of([0.0, 0.0])] * 9])
     assert found is not None
     assert found.error == pytest.approx(sqrt(0.5) / 9)
+
+
+def test_pairs_share_their_overdispersion_as_the_sentence_says() -> None:
+    passed = {"a": (4, 3, 4, 1), "b": (3, 1, 2, 0), "c": (4, 2, 1, 2), "d": (0, 1, 2, 0)}
+    answers = {
+        target: {
+            "m": {f"s{n}": {f"v{i}": float(i < of) for i in range(4)} for n, of in enumerate(each)}
+        }
+        for target, each in passed.items()
+    }
+    strata = [paired.differences(*both) for both in combinations(answers.values(), 2)]
+    spreads, binomials, alone = [], [], []
+    for [clusters] in strata:
+        estimate = sum(one.total for one in clusters) / 16
+        own = paired.drawn_error([clusters], estimate, 16)
+        assert own is not None
+        spreads.append(own.error**2)
+        rate = sum(one.both for one in clusters) / 32
+        binomials.append(2 * 16 * rate * (1 - rate) / 16**2)
+        without = paired.mean_difference([clusters])
+        assert without is not None
+        assert without.error is not None
+        alone.append(without.error**2)
+    overdispersion, prior = sum(spreads) / sum(binomials), 6 / (1 + 0.1 * 3)
+    # 3 degrees of each pair, and twice those as there are two targets besides
+    for one, variance, binomial, [clusters] in zip(
+        paired.pair_differences(strata), alone, binomials, strata, strict=True
+    ):
+        assert one is not None
+        rate = sum(each.both for each in clusters) / 32
+        weighed = ((3 + prior) * variance + 6 * overdispersion * binomial) / (9 + prior)
+        assert one.error == pytest.approx(sqrt(weighed + 2 * ((rate - 0.5) / 4) ** 2))
+        assert one.freedom == int(9 + prior)
+    for words in ("T − 2 times those of the pair", "2((p − ½) / B)² is added"):
+        assert words in COMPARING
 
 
 def test_agreement_is_bounded_as_the_sentence_says() -> None:
@@ -164,4 +223,4 @@ def test_agreement_is_bounded_as_the_sentence_says() -> None:
 
 def test_where_no_likeness_can_be_told_that_is_said() -> None:
     [_, _, formulas] = methods(analysed(outcomes({"holds": "++ ++ ++", "wavers": "-- -- --"})))
-    assert "(ρ unknown here, so that each base scenario counts as one row)" in formulas
+    assert "(ρ unknown here, so that ρ* = 0.3)" in formulas

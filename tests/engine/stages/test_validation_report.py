@@ -93,10 +93,10 @@ def test_a_shift_of_paired_rows_has_an_interval_over_base_scenarios() -> None:
     assert a.shift == pytest.approx(-0.125)
     assert a.interval is not None
     # ten differences of 0 and -1/4 in turn, of 4 pairs each: error 0.0416667, 9 degrees; 5 of 40
-    # pairs differ by 1 and none is like its neighbours: 6 degrees of that; one of two targets has
-    # a quarter of the 5%, so that t(11) = 2.980872
-    expected = (5 - 0.4 * 40 * 0.125**2 + 0.33) / 40.33 / 40
-    half = 2.980872 * sqrt((9 * 0.0416667**2 + 6 * expected) / 15)
+    # pairs differ by 1 and none is like its neighbours: 6 degrees of that, over a design effect of
+    # 1.3; one of two targets has a quarter of the 5%, so that t(13) = 2.896148
+    expected, prior = (5 - 0.4 * 40 * 0.125**2 + 0.33) / 40.33 / 40, 6 / 1.3
+    half = 2.896148 * sqrt((9 * 0.0416667**2 + prior * expected) / (9 + prior))
     assert a.interval.low == pytest.approx(-0.125 - half, abs=1e-6)
     assert a.interval.high == pytest.approx(-0.125 + half, abs=1e-6)
 
@@ -107,7 +107,7 @@ def test_a_target_that_does_not_move_is_not_certain_to_stay() -> None:
     assert b.shift == 0
     assert b.interval is not None
     # no likeness can be seen, so that each base scenario counts as one pair, half of which differs
-    assert b.interval.high == -b.interval.low == pytest.approx(2.980872 * sqrt(0.5) / 10)
+    assert b.interval.high == -b.interval.low == pytest.approx(2.896148 * sqrt(0.5) / 10)
 
 
 def test_targets_that_come_level_or_part_are_told_from_those_that_turn() -> None:

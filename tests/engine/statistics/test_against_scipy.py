@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from random import Random
 
 import krippendorff
@@ -109,10 +110,27 @@ def test_gaps_are_those_of_a_regression_with_an_effect_of_each_scenario(
     assert found is not None
     assert found.estimate == pytest.approx(expected.effect[0], abs=1e-9)
     worth = list(found.strata["m"].values())
-    error = drawn_error([worth], found.estimate, sum(one.size for one in worth))
-    assert error is not None
-    few = len(worth) / (len(worth) - 1)
-    assert error.error == pytest.approx(expected.sd[0, 0] * few**0.5, rel=1e-6)
+    scores = [one.total - found.estimate * one.size for one in worth]
+    error = sqrt(sum(score**2 for score in scores)) / sum(one.size for one in worth)
+    assert error == pytest.approx(expected.sd[0, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_error_of_a_difference_is_that_of_leaving_out_each_base_scenario(seed: int) -> None:
+    chance = Random(seed)
+    rows = [[chance.gauss(0.1, 1) for _ in range(chance.randint(1, 9))] for _ in range(7)]
+
+    def mean(kept: list[list[float]]) -> float:
+        values = [value for row in kept for value in row]
+        return float(linear_model.OLS(values, np.ones(len(values))).fit().params[0])
+
+    left_out = [mean(rows[:number] + rows[number + 1 :]) for number in range(7)]
+    found = drawn_error([[Cluster.of(row) for row in rows]], mean(rows), sum(map(len, rows)))
+    assert found is not None
+    middle = mean(rows)
+    assert found.error**2 == pytest.approx(6 / 7 * sum((one - middle) ** 2 for one in left_out))
+    sizes = np.array([len(row) for row in rows])
+    assert found.freedom == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum() - 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -15,12 +15,12 @@ from engine.statistics.calibration import (
     Population,
     RoganGladen,
     accuracy,
-    effective_labels,
     labels_for_width,
     mcnemar,
     prediction_powered,
     rogan_gladen,
 )
+from engine.statistics.clusters import effective_number
 from engine.statistics.design import stratified_sample
 from tests.benchmarks.label_coverage import LEAST, World, drawn, measured
 from tests.late import stats
@@ -98,13 +98,13 @@ def test_of_few_clusters_the_interval_reaches_as_far_as_korn_and_graubards() -> 
     assert (share.interval.low, share.interval.high) == pytest.approx((low, high))
 
 
-def test_effective_labels_are_kishs() -> None:
+def test_the_effective_number_of_labels_is_kishs() -> None:
     weights = [1.0, 2.0, 7.0]
-    assert effective_labels(weights) == pytest.approx(
+    assert effective_number(weights) == pytest.approx(
         np.sum(weights) ** 2 / np.sum(np.square(weights))
     )
-    assert effective_labels([3.0] * 12) == pytest.approx(12)
-    assert effective_labels([]) == 0
+    assert effective_number([3.0] * 12) == pytest.approx(12)
+    assert effective_number([]) == 0
 
 
 def test_nothing_is_said_where_no_label_speaks_of_it() -> None:

@@ -19,6 +19,7 @@ from engine.statistics.paired import (
     simultaneous,
 )
 from engine.statistics.ranks import RankRange, rank_ranges
+from tests.late import multitest
 
 
 def drawn(count: int, seed: int = 1) -> list[Difference]:
@@ -100,13 +101,33 @@ def test_degrees_of_freedom_are_those_of_the_strata_that_vary() -> None:
     level = [[Cluster.of([0.0])] * 4 for _ in range(18)]
     found = mean_difference([*varying, *level])
     assert found is not None
-    assert found.freedom < 10
+    # 6 of the strata that vary, and 6 of the expected variance; not 60 and 6
+    assert found.freedom < 16
     alike = mean_difference(varying * 10)
     assert alike is not None
-    assert alike.freedom == 60
+    assert alike.freedom == 66
     single = mean_difference([varying[0]])
     assert single is not None
-    assert single.freedom == 3
+    assert single.freedom == 9
+
+
+def test_unlike_base_scenarios_have_the_freedom_of_their_effective_number() -> None:
+    clusters = [Cluster.of([1.0, 0.0] * 20), *[Cluster.of([0.0])] * 7]
+    found = mean_difference([clusters])
+    assert found is not None
+    # 47^2 / (40^2 + 7) of 8, and little of the expected variance, which rests on one of them
+    assert found.freedom == 1
+    assert found.interval is not None
+    assert found.interval.holds(0)
+
+
+def test_equal_shares_are_marked_as_holms_procedure_of_statsmodels_does() -> None:
+    for seed in range(20):
+        family = drawn(15, seed)
+        found = simultaneous({FamilyPart.PAIRS: family})
+        expected = multitest.multipletests([one.p for one in family], method="holm")[1]
+        assert [one.p for one in found] == pytest.approx(list(expected))
+        assert [marked(one) for one in found] == [p <= ERROR_RATE for p in expected]
 
 
 def test_ranks_follow_from_the_pairs_that_are_sure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from engine.statistics.clusters import (
     stratified_error,
 )
 from engine.statistics.design import Assumed, Plan, detectable, smallest_difference
+from engine.statistics.paired import PairedCluster, pair_differences
 from engine.statistics.rates import (
     benchmark_rate,
     metric_rate,
@@ -133,7 +135,8 @@ def test_a_larger_plan_finds_smaller_differences() -> None:
 def test_a_plan_has_the_degrees_of_freedom_that_its_results_will_have(
     bases: tuple[int, ...],
 ) -> None:
-    found = stratified_error([[Cluster.passing(1, 1)] * number for number in bases])
+    strata = [[PairedCluster(1, 0.0, 0.0, 1.0)] * number for number in bases]
+    [found] = pair_differences([strata])
     assert Plan(bases, 1, 1).freedom == (0 if found is None else found.freedom)
 
 
@@ -151,6 +154,26 @@ def test_the_majority_counts_and_a_tie_does_not(
     votes: list[bool | None], counts: bool | None
 ) -> None:
     assert headline(votes) is counts
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+@pytest.mark.parametrize("correlation", [None, 0.1, "its own"])
+def test_a_failure_more_never_raises_the_lower_end(
+    size: int, correlation: float | str | None
+) -> None:
+    for count in (2, 3, 4):
+        low: dict[tuple[int, ...], float] = {}
+        for table in combinations_with_replacement(range(size + 1), count):
+            found = clusters(*table, size=size)
+            alike = intraclass_correlation([found]) if correlation == "its own" else correlation
+            assert not isinstance(alike, str)
+            rate = metric_rate(found, alike)
+            assert rate is not None
+            low[table] = rate.interval.low
+        for table, end in low.items():
+            for place in (number for number, passed in enumerate(table) if passed):
+                fewer = sorted((*table[:place], table[place] - 1, *table[place + 1 :]))
+                assert low[tuple(fewer)] <= end + 1e-12, (table, fewer)
 
 
 def test_a_metric_is_worth_no_more_rows_than_it_has() -> None:
