@@ -200,60 +200,52 @@ def metrics_of(track: Track | None) -> str:
 
 def _comparisons(analysis: Analysis) -> Iterator[Finding]:
     for track in analysis.compared_on:
-        pairs = analysis.compared(track)
-        others = [pair for pair in pairs if not pair.sure and pair.low is not None]
-        if track is not None and None in analysis.compared_on and len(pairs) <= _FEW:
-            yield from _finding_per_pair([pair for pair in pairs if pair.sure], metrics_of(track))
-            if others:
-                yield Finding(Certainty.OPEN, _pairs_on_track(track, others, len(pairs)))
-            if untested := sum(pair.low is None for pair in pairs):
-                what = f"{untested} of {plural(len(pairs), 'difference')} between targets"
-                yield Finding(
-                    Certainty.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}"
-                )
-        else:
-            yield from _pair_findings(pairs, metrics_of(track))
-
-
-def _pair_findings(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
-    """The significant pairs first; more than `_FEW` are only counted."""
-    sure = [pair for pair in pairs if pair.sure]
-    if len(pairs) > _FEW:
-        yield _finding_with_count(pairs, sure, where)
-    else:
-        yield from _finding_per_pair([*sure, *(pair for pair in pairs if not pair.sure)], where)
-
-
-def _finding_per_pair(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
-    for pair in pairs:
-        yield Finding(
-            Certainty.SIGNIFICANT if pair.sure else Certainty.OPEN, _difference(pair, where)
+        alone = track is not None and None in analysis.compared_on
+        yield from _pair_findings(
+            analysis.compared(track), metrics_of(track), analysis.family, listed=not alone
         )
 
 
-def _finding_with_count(
-    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str
-) -> Finding:
-    if not sure:
-        text = f"{where}: none of {len(pairs):,} differences between targets is significant"
-        return Finding(Certainty.OPEN, f"{text}: chance may explain every one")
-    are = "is" if len(sure) == 1 else "are"
-    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} significant"
-    return Finding(Certainty.SIGNIFICANT, text + _leaders(pairs))
+def _pair_findings(
+    pairs: Sequence[Comparison], where: str, family: ComparisonFamily, *, listed: bool
+) -> Iterator[Finding]:
+    """The significant pairs first; more than `_FEW` are only counted. With `listed`, the others are
+    named as well where there are few."""
+    sure = [pair for pair in pairs if pair.sure]
+    if len(sure) > _FEW:
+        yield Finding(Certainty.SIGNIFICANT, _count(pairs, sure, where) + _leaders(pairs))
+    else:
+        for pair in sure:
+            yield Finding(Certainty.SIGNIFICANT, _difference(pair, where, family))
+    open_pairs = [pair for pair in pairs if not pair.sure]
+    if listed and len(pairs) <= _FEW:
+        for pair in open_pairs:
+            yield Finding(Certainty.OPEN, _difference(pair, where, family))
+        return
+    only = where if listed else f"{where} alone"
+    others = [pair for pair in open_pairs if pair.low is not None]
+    if others:
+        yield Finding(Certainty.OPEN, _may_be_chance(only, others, len(pairs)))
+    if untested := len(open_pairs) - len(others):
+        what = f"{untested} of {plural(len(pairs), 'difference')} between targets"
+        yield Finding(Certainty.OPEN, f"{only}: {what} not tested: {_ONE}")
 
 
-def _pairs_on_track(track: Track, others: Sequence[Comparison], of: int) -> str:
-    """One sentence for a single track's pairs that are not significant: it rests on fewer
-    scenarios."""
+def _count(pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str) -> str:
+    return f"{where}: {len(sure):,} of {len(pairs):,} differences between targets are significant"
+
+
+def _may_be_chance(where: str, others: Sequence[Comparison], of: int) -> str:
+    """One sentence for pairs that are not significant."""
     counts = [pair.base_scenarios for pair in others]
     few = "as few as " if len(set(counts)) > 1 else ""
     return (
-        f"{metrics_of(track)} alone: {len(others)} of {plural(of, 'difference')} between targets "
-        f"may be chance ({few}{plural(min(counts), 'scenario')})"
+        f"{where}: {len(others):,} of {plural(of, 'difference')} between targets may be chance "
+        f"({few}{plural(min(counts), 'scenario')})"
     )
 
 
-def _difference(pair: Comparison, where: str) -> str:
+def _difference(pair: Comparison, where: str, family: ComparisonFamily) -> str:
     pair = pair.greater_first
     over = f"({_evidence_size(pair)})"
     if pair.difference == 0:
@@ -268,7 +260,8 @@ def _difference(pair: Comparison, where: str) -> str:
     if pair.low is None:
         return f"{text}: not tested: {_ONE}"
     if pair.p is not None and pair.p <= ERROR_RATE:
-        return f"{text}: may be chance, as one comparison of several {over}"
+        alone = f"{p_value_words(pair.p)} alone, not among {family.size:,}"
+        return f"{text}: may be chance: {alone} {over}"
     return f"{text}: may be chance {over}"
 
 
@@ -322,7 +315,7 @@ def scope_sentence(analysis: Overall) -> str:
 
 def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
-        yield from _pair_findings(pairs, where)
+        yield from _pair_findings(pairs, where, analysis.family, listed=True)
     if analysis.benchmarks:
         yield Finding(Certainty.CAUTION, scope_sentence(analysis))
     if analysis.skipped:
@@ -389,9 +382,6 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             rest = f"; {plural(left, 'other')} without a rank" if left else ""
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Certainty.SIGNIFICANT, text)
-        elif ranked:
-            text = f"{track}: ranks cannot be told: no difference between targets is significant"
-            yield Finding(Certainty.OPEN, text)
 
 
 def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
@@ -636,7 +626,7 @@ def _samples_of_many(
 
 
 def _coefficients(concord: RepeatAgreement) -> str:
-    return f" ({', '.join(coefficients(concord))})"
+    return "" if concord.ac1 is None else f" (AC1 {coefficient(concord.ac1.value)})"
 
 
 NO_ALPHA: Final = "no α, as only one answer was ever given"

@@ -67,21 +67,21 @@ COMPARING: Final = (
     "and all axes together, the errors clustered by base scenario and moderated likewise"
 )
 HOLM: Final = (
-    "At most 5% of such results carry any false ✓; an interval is at the level at which its "
-    "difference was tested, and leaves out 0 exactly where it has a ✓ (Holm's step-down procedure, "
-    "1979, with shares"
+    "At most 5% of such results call any difference significant that is none, or turned "
+    "round; an interval is at the level at which its difference was tested, and leaves out 0 "
+    "exactly where that is significant (Holm's step-down procedure, 1979, with shares"
 )
 UNLIKE_FAILURES: Final = (
     "The 5% supposes that targets fail in like ways: where one fails whole base scenarios and "
-    "another as often but here and there, more results carry a false ✓"
+    "another as often but here and there, more results may"
 )
 AGREEMENT: Final = (
     "Agreement of samples, judges and passes is given as the share of pairs of answers that agree, "
     "Gwet's AC1 (2008) and Krippendorff's α for nominal data (2013), with Wilson's interval and "
     "Student's t over the effective number that a jackknife over base scenarios gives (Efron "
     "1982); for AC1 and α it is the interval of (1 + c) / 2, and the number is bounded by that of "
-    "independent scenarios (for α by twice that, and by more where scenarios were answered more "
-    "than twice)"
+    "independent scenarios (for α by twice that), and by more where scenarios were answered more "
+    "than twice"
 )
 OF_ALL: Final = (
     "A target's rate over them is the mean of its rates in them, each benchmark weighing the "

@@ -87,9 +87,6 @@ def results_table(
 
 
 def _notes(analysis: Analysis) -> Iterator[str]:
-    """The rule of what counts, and the analysis's notes."""
-    if analysis.headline_rule:
-        yield analysis.headline_rule
     yield from analysis.notes
     if analysis.cost is not None:
         yield analysis.cost

@@ -34,7 +34,7 @@ class _IntervalLimit:
     two (`_Sums.worth_of_pairs`)."""
 
 
-_AC1: Final = _IntervalLimit(most=1, freedom=2, by_pairs=False)
+_AC1: Final = _IntervalLimit(most=1, freedom=2, by_pairs=True)
 _ALPHA: Final = _IntervalLimit(most=2, freedom=1, by_pairs=True)
 """The disagreement expected by chance is small at high rates, and is itself estimated."""
 _KAPPA: Final = _IntervalLimit(most=2, freedom=2, by_pairs=False)

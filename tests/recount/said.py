@@ -242,21 +242,20 @@ class _Reader:
 
     def _rules(self) -> Iterator[tuple[str, Callable[..., bool]]]:
         where = r"(all|positive|negative) metrics"
-        tail = rf"(: may be chance(?:, as one comparison of several)? \({_OVER}\))?"
+        alone = r"(?:: p = (\.\d+) alone, not among ([\d,]+))?"
+        tail = rf"(: may be chance{alone} \({_OVER}\))?"
         more = rf"{where}: {_NAME} passes more often than {_NAME}, by {_POINTS} {_ENDS}{tail}"
         yield more, self._pair
         equal = rf"{where}: {_NAME} and {_NAME} differ by 0 points(?: {_ENDS})? \({_OVER}\)"
         yield equal, self._equal
-        differences = rf"([\d,]+|none) of {_COUNT} differences between targets"
-        count = rf"{where}: {differences} (?:is|are) significant(.*)"
+        count = rf"{where}: {_COUNT} of {_COUNT} differences between targets are significant(.*)"
         yield count, self._counted
         yield (
-            rf"{where} alone: (\d+) of (\d+) differences? between targets may be chance "
+            rf"{where}(?: alone)?: {_COUNT} of {_COUNT} differences? between targets may be chance "
             rf"\({_OVER}\)",
             self._alone,
         )
         yield r"(positive|negative): ranks among (\d+) targets: (.*)", self._ranks
-        yield r"(positive|negative): ranks cannot be told: .*", self._no_ranks
         yield (
             rf"(\w+): (.+?) pass(?:es)? more often with “(.+)” than with “(.+)”, by {_POINTS} "
             rf"{_ENDS} \({_OVER}, ([\d,]+) conversations\)",
@@ -282,12 +281,12 @@ class _Reader:
         )
         yield rf"reached the last landmark: 0 of {_COUNT} conversations? of .*", self._unreached
         yield (
-            rf"{_NAME}: samples disagree in {_COUNT} of {_COUNT} {_ITEMS} \((.*)\)",
+            rf"{_NAME}: samples disagree in {_COUNT} of {_COUNT} {_ITEMS}{_AC1}",
             self._split,
         )
         yield (
             rf"samples of (\d+) targets disagree in {_COUNT} of {_COUNT} {_ITEMS}, counted with "
-            rf"each target \((.*)\); least {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}; "
+            rf"each target{_AC1}; least {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}; "
             rf"most {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}",
             self._split_by_many,
         )
@@ -324,6 +323,8 @@ class _Reader:
         low: str,
         high: str,
         tail: str | None,
+        p: str | None,
+        among: str | None,
         over: str | None,
     ) -> bool:
         one = of_pair(self.found, _track(where), first, second)
@@ -337,6 +338,9 @@ class _Reader:
             and _end(one.low) == low
             and _end(one.high) == high
             and (over is None or _int(over) == one.bases)
+            and (among is None or _int(among) == self.found.family.total())
+            and (tail is None or (p is not None) is (one.p is not None and one.p <= 0.05))
+            and (p is None or one.p is None or abs(float(p) - one.p) <= 0.0006)
         )
 
     def _equal(
@@ -366,22 +370,25 @@ class _Reader:
     def _counted(self, mark: str, where: str, count: str, of: str, rest: str) -> bool:
         pairs = self._on(where)
         sure = [(key, one) for key, one in pairs if one.marked]
-        if len(pairs) != _int(of) or len(sure) != (0 if count == "none" else _int(count)):
-            return False
-        if (mark == "✓") is not bool(sure):
+        if (mark, _int(of), _int(count)) != ("✓", len(pairs), len(sure)) or len(sure) <= 6:
             return False
         behind = {key[2] if one.estimate > 0 else key[1] for key, one in sure}
         first = {name for key, _ in pairs for name in key[1:]} - behind
         if "no ✓ puts a target ahead of " in rest:
             names = set(re.split(r", | and ", rest.partition("no ✓ puts a target ahead of ")[2]))
             return names == first
-        return not sure or len(first) > 6
+        return len(first) > 6
 
     def _alone(self, mark: str, where: str, count: str, of: str, over: str) -> bool:
         pairs = self._on(where)
         open_ = [one for _, one in pairs if not one.marked]
         fewest = min((one.bases for one in open_), default=0)
-        return (mark, len(open_), len(pairs), fewest) == ("·", int(count), int(of), _int(over))
+        return (mark, len(open_), len(pairs), fewest) == (
+            "·",
+            _int(count),
+            _int(of),
+            _int(over),
+        )
 
     def _ranks(self, mark: str, track: str, of: str, said: str) -> bool:
         places = self.found.places(track)
@@ -404,9 +411,6 @@ class _Reader:
             and len(true) == len(found) + hidden
             and left == len(places) - len(true)
         )
-
-    def _no_ranks(self, mark: str, track: str) -> bool:
-        return mark == "·" and all(p[:2] == (1, p[2]) for p in self.found.places(track).values())
 
     def _gap(
         self,
@@ -500,17 +504,17 @@ class _Reader:
         of = sum(each[4] for each in found if each[4] and not each[5])
         return mark == "!" and of == _int(count)
 
-    def _split(self, mark: str, target: str, count: str, of: str, figures: str) -> bool:
+    def _split(self, mark: str, target: str, count: str, of: str, ac1: str | None) -> bool:
         one = self.found.agreement(target)
         return (
             mark == "!"
             and one is not None
             and (one.divided, one.things) == (_int(count), _int(of))
-            and _figures(figures, one.ac1, one.alpha)
+            and ac1 == _coefficient(one.ac1)
         )
 
     def _split_by_many(
-        self, mark: str, targets: str, count: str, of: str, figures: str, *ends: str
+        self, mark: str, targets: str, count: str, of: str, ac1: str | None, *ends: str
     ) -> bool:
         every = self.found.agreement(None)
         each = {target: self.found.agreement(target) for target in self.found.targets}
@@ -521,7 +525,7 @@ class _Reader:
             mark == "!"
             and every is not None
             and (len(split), every.divided, every.things) == (int(targets), _int(count), _int(of))
-            and _figures(figures, every.ac1, every.alpha)
+            and ac1 == _coefficient(every.ac1)
             and (split[least].divided, split[least].things) == (_int(some), _int(of_some))
             and (split[most].divided, split[most].things) == (_int(many), _int(of_many))
             and share[least] == min(share.values())
@@ -573,6 +577,7 @@ class _Reader:
 
 
 _COUNT: Final = r"([\d,]+)"
+_AC1: Final = r"(?: \(AC1 (−?\d\.\d\d)\))?"
 _ITEMS: Final = r"(?:scenario|variant)s?"
 
 
@@ -606,9 +611,5 @@ def _percent(rate: float) -> str:
     return f"{rate:.0%}"
 
 
-def _figures(said: str, ac1: float, alpha: float | None) -> bool:
-    ours = f"{round(ac1, 2) + 0:.2f}".replace("-", "−")
-    other = "no α, as only one answer was ever given"
-    if alpha is not None:
-        other = "α " + f"{round(alpha, 2) + 0:.2f}".replace("-", "−")
-    return said == f"AC1 {ours}, {other}"
+def _coefficient(value: float) -> str:
+    return f"{round(value, 2) + 0:.2f}".replace("-", "−")

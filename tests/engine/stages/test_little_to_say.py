@@ -62,7 +62,7 @@ CASES: Final = {
     no_verdict: "a: 4 of 4 unscored (not judged yet 4)",
     cannot_tell: f"a: 4 of 4 unscored ({min(ANSWERED)} 4)",
     one_scenario: "by 100 points: not tested: a single scenario cannot tell what chance does",
-    many_targets: "positive metrics: none of 4,950 differences between targets is significant",
+    many_targets: "positive metrics: 4,950 of 4,950 differences between targets may be chance",
 }
 
 
