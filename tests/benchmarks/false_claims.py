@@ -453,7 +453,7 @@ class Worlds:
         marked = np.cumprod(np.take_along_axis(p, order, 1) / weighed * left <= ERROR_RATE, axis=1)
         # all that are not marked are tested as the first of them was
         least = np.take_along_axis(left, np.minimum(marked.sum(1), len(weights) - 1)[:, None], 1)
-        found = np.empty_like(p)
+        found: Array = np.empty_like(p)
         np.put_along_axis(
             found, order, ERROR_RATE * weighed / np.where(marked > 0, left, least), axis=1
         )
