@@ -14,6 +14,7 @@ from engine.analysis.figures import (
     PROMISE,
     Analysis,
     Comparison,
+    ComparisonFamily,
     Estimate,
     Gap,
     MarkedDifference,
