@@ -173,7 +173,17 @@ class OpenAIReplyParser:
     """Parses a stream of chunks."""
 
     __slots__ = (
-        *("_before", "_chosen", "_delta", "_early", "_explains", "_grown", "_refused", "_tools"),
+        *(
+            "_before",
+            "_chosen",
+            "_delta",
+            "_model",
+            "_early",
+            "_explains",
+            "_grown",
+            "_refused",
+            "_tools",
+        ),
         *("ended", "finish", "instead", "named", "oddity", "provider", "sure", "thoughts"),
         *("tokens", "unexplained"),
     )
@@ -196,6 +206,8 @@ class OpenAIReplyParser:
         """Whether there was a choice; None if no list of choices came either."""
         self._tools: list[str] = []
         """Names of tools that it called, in pieces."""
+        self._model: object = None
+        """The name in the event before, which is nearly always the same."""
         self._delta = "delta"
         """The key under which the pieces stand."""
         self._explains = False
@@ -214,15 +226,18 @@ class OpenAIReplyParser:
         return self.finish is not None and not self._early
 
     def feed(self, data: str) -> str | None:
-        if is_end_mark(data):
+        if not data.startswith("{") and is_end_mark(data):
             self._end_without_reason()
             return None
         event = parsed(data)
         choices = event.get("choices")
         # the last chunk of a stream with `include_usage` has no choices, but the usage
-        if not choices or event.get("error"):
+        if not choices or "error" in event:
             self._look_beside_choices(event)
-        self.named.add(event.get("model"))
+        model = event.get("model")
+        if model != self._model:
+            self._model = model
+            self.named.add(model)
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._count(usage)
@@ -230,7 +245,23 @@ class OpenAIReplyParser:
             return None
         if not self._chosen:
             self._first_choice(event)
-        return self._choice(choices[0])
+        choice = choices[0]
+        if choice.get("index"):
+            return None  # of a second reply, which nobody asked for
+        delta = choice.get(self._delta)
+        if delta is None and self._before == "" and "message" in choice:
+            # nothing was said so far: a document, or a server that sends pieces as messages
+            self._delta, delta = "message", choice["message"]
+        text = self._text_of(delta) if isinstance(delta, dict) else None
+        if self.finish is not None and text is not None:
+            self._early, self.sure = True, False
+            self.oddity = "gives a reason to end before its reply ends"
+        reason = choice.get("finish_reason")
+        if reason and isinstance(reason, str):
+            self._end(reason, bare=text is None)
+            # an end advances the reply even without text
+            return text or ""
+        return text
 
     def _first_choice(self, event: dict[str, Any]) -> None:
         self._chosen = True
@@ -244,24 +275,6 @@ class OpenAIReplyParser:
         tier = event.get("service_tier")
         if isinstance(tier, str):
             self.tokens.tier = tier
-
-    def _choice(self, choice: dict[str, Any]) -> str | None:
-        if choice.get("index"):
-            return None  # of a second reply, which nobody asked for
-        if self._before == "" and "delta" not in choice and "message" in choice:
-            # nothing was said so far: a document, or a server that sends pieces as messages
-            self._delta = "message"
-        delta = choice.get(self._delta)
-        text = self._text_of(delta) if isinstance(delta, dict) else None
-        if text is not None and self.finish is not None:
-            self._early, self.sure = True, False
-            self.oddity = "gives a reason to end before its reply ends"
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            self._end(reason, bare=text is None)
-            # an end advances the reply even without text
-            return text or ""
-        return text
 
     def _look_beside_choices(self, event: dict[str, Any]) -> None:
         """Handle an event that says nothing of the reply itself."""
