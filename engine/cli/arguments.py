@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.branches import STANCE
-from engine.cli.cluster_arguments import add_cluster, add_workers
+
+MOST_WORKERS: Final = 64
 
 AddCommand = Callable[..., argparse.ArgumentParser]
 """Adds a command: its name, what it does, and the epilog below its options."""
@@ -136,7 +137,13 @@ def _add_run(command: AddCommand) -> None:
         "exit with 1 if a target's interval lies below RATE, with 5 if it contains RATE",
     )
     _add_yes(run)
-    add_workers(run)
+    run.add_argument(
+        "--workers",
+        type=workers,
+        metavar="N",
+        help="make the calls in N processes of this machine (default: in those of `cluster` in "
+        "config.yaml, else in the engine itself, which is enough for nearly everybody)",
+    )
     _headless(run)
     _flag(run, "--json", "print the result, or with --dry-run the plan, as JSON")
 
@@ -304,7 +311,6 @@ def _validate(command: AddCommand) -> None:
     _flag(validate, "--stale", "also redo what is out of date")
     _flag(validate, "--dry-run", "show calls, tokens and price; ask no model")
     _add_yes(validate)
-    add_workers(validate)
     _flag(validate, "--report", "show what earlier runs found; run nothing")
     _flag(validate, "--json", "print the report, or with --dry-run the plan, as JSON")
     _flag(validate, "--headless", "changes nothing: this command never opens the app")
@@ -339,6 +345,14 @@ def dollars(text: str) -> float:
     return amount
 
 
+def workers(text: str) -> int:
+    """argparse turns a `ValueError` into an error that names the option."""
+    number = int(text)
+    if not 1 <= number <= MOST_WORKERS:
+        raise ValueError
+    return number
+
+
 def _pilot(command: AddCommand) -> None:
     pilot = command(
         "pilot",
@@ -365,7 +379,6 @@ def _pilot(command: AddCommand) -> None:
         default=1.0,
     )
     _add_yes(pilot)
-    add_workers(pilot)
     _flag(pilot, "--headless", "changes nothing: this command never opens the app")
     _flag(pilot, "--json", "print what was found as JSON")
 
@@ -612,7 +625,6 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "read results": (_results, _add_show, _search, _site, _export),
     "check the judge against people": (_label, _adjudicate, _calibrate),
     "look after a workspace": (_doctor, _mirror, _import, _prune, _repair),
-    "many machines": (add_cluster,),
 }
 """The commands by task, in the order in which `--help` lists them."""
 
@@ -620,7 +632,6 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
 def _spending(command: argparse.ArgumentParser) -> None:
     _detach(command)
     _add_yes(command)
-    add_workers(command)
 
 
 def _headless(command: argparse.ArgumentParser) -> None:

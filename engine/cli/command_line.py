@@ -86,8 +86,7 @@ _EXPECTED: Final = {
     "int": "expected a whole number",
     "float": "expected a number",
     "dollars": "expected US dollars above 0, such as 2.50",
-    "port": "expected a port from 0 to 65535",
-    "seconds": "expected seconds above 0, at most a day",
+    "workers": "expected a whole number from 1 to 64",
 }
 """What an option of each type takes, by the name of the function that reads it."""
 
@@ -121,8 +120,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         _known_command(command, commands)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        words = (arguments.command, getattr(arguments, "action", None))
-        asked = commands.get(" ".join(filter(None, words)), parser)
+        asked = commands.get(arguments.command, parser)
         raise InputError([_unknown(word, asked) for word in unknown])
     return arguments
 
@@ -143,16 +141,7 @@ def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | N
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers by command, with a command's own subcommands, such as `cluster init`, behind
-    it."""
-    commands = dict[str, argparse.ArgumentParser]()
-    for name, command in _own_commands(parser).items():
-        commands[name] = command
-        commands |= {f"{name} {word}": below for word, below in _own_commands(command).items()}
-    return commands
-
-
-def _own_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers by command."""
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way to its commands)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             return dict(action.choices)
@@ -160,9 +149,8 @@ def _own_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argumen
 
 
 def _known_command(word: str, commands: Iterable[str]) -> None:
-    names = [name for name in commands if " " not in name]
-    if word not in names:
-        near = nearest_word(word, names)
+    if word not in commands:
+        near = nearest_word(word, commands)
         hint = f"did you mean `crosswind {near}`?" if near else "see `crosswind --help`"
         raise InputError(Problem(f"there is no command {word!r}", hint=hint))
 

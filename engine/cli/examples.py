@@ -95,7 +95,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind import logs/*.eval": "the logs of a task of Inspect",
     },
     "prune": {"crosswind prune --older-than 90 --dry-run": "what would be removed"},
-    "cluster": {"crosswind cluster init --out lab": "then a scheduler and workers"},
 }
 """By command: what is typed, and what it does or gives."""
 

@@ -19,7 +19,6 @@ from typing import Final, Protocol
 from engine.cli.bars import bars
 from engine.cli.console import tell
 from engine.cli.lines import FailureNews, LinePrinter
-from engine.cluster.local_processes import LocalProcesses
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
 from engine.link import Command, Request
@@ -50,14 +49,13 @@ def run_headless(
     infos: list[BenchmarkInfo],
     *,
     plain: bool,
-    processes: LocalProcesses | None = None,
 ) -> RunResult:
-    """Run to the end in the foreground; `processes` are workers that were started already. The
+    """Run to the end in the foreground. The
     first Ctrl-C finishes the messages being written, the second stops at once. On a terminal it
     asks before it costs more than its quote. Raises what the run raises."""
     began = datetime.now(UTC)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    with hosted_engine(place, linger=0.0, processes=processes) as served:
+    with hosted_engine(place, linger=0.0) as served:
         served.attended = lambda: asks
         engine = EngineThread(served, partial(serve, served, place, order, _do_nothing))
         watch = Watch.open(store, infos, engine)

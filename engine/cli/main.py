@@ -159,7 +159,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "stop": ("controlling", "stop"),
     "retry": ("running", "retry"),
     "doctor": ("doctor", "doctor"),
-    "cluster": ("workers", "cluster"),
 }
 """The module of this package and the function of each command. A module is imported when its
 command is called, so that `--help` does not wait for it."""

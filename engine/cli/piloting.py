@@ -25,9 +25,8 @@ from engine.cli.pricing import (
 )
 from engine.cli.results_table import page_of_output
 from engine.cli.running import exit_code, held_by_people
-from engine.cli.session import Session
+from engine.cli.session import Session, open_session
 from engine.cli.trusting import pass_gate
-from engine.cli.workers import open_with_workers
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
@@ -47,7 +46,7 @@ PILOT_BUDGET: Final = 1.0
 
 
 def run_pilot(arguments: argparse.Namespace) -> int:
-    session = open_with_workers(arguments)
+    session = open_session(arguments)
     if arguments.scenarios < 1:
         raise InputError(Problem("--scenarios must be at least 1"))
     order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)

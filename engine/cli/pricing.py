@@ -364,7 +364,7 @@ def missing_for(session: Session, plans: Sequence[PricedPlan]) -> Sequence[Probl
 
 def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence[ModelSpec]:
     called = [part.spec for part in _parts(plans)]
-    if session.agents is not None and session.agents.cluster is not None:
+    if session.config.cluster is not None and not session.workers:
         # the workers have the keys and reach the servers: this machine may be unable to
         called = [spec for spec in called if not spec.is_remote]
     return called

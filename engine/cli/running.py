@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -45,7 +44,6 @@ from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
 from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
-from engine.cli.workers import open_with_workers, workers_begun
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow, again_order, retry_order
 from engine.pipeline.order import Order
@@ -147,7 +145,7 @@ def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
 
 def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     """The run that the arguments describe, with its gates. Raises `InputError`."""
-    session = replace(open_with_workers(arguments), anew=arguments.anew)
+    session = replace(open_session(arguments), anew=arguments.anew, workers=arguments.workers or 0)
     for warning in session.config.warnings:
         tell(f"note: {warning}")
     looks = arguments.dry_run or arguments.explain or session.config.run.dry_run
@@ -181,11 +179,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
         return _explain(session, order, arguments)
     session.require_free()
-    with nullcontext(session) if arguments.detach else workers_begun(session) as session:
-        agreed = confirm_order(session, order, arguments)
-        if agreed is None:
-            return STOPPED
-        code = run_here(session, agreed, arguments, prepared.gates)
+    agreed = confirm_order(session, order, arguments)
+    if agreed is None:
+        return STOPPED
+    code = run_here(session, agreed, arguments, prepared.gates)
     if prepared.until is not None and code == DONE:
         tell_next(session, agreed, prepared.until, is_over=not arguments.detach)
     return code if arguments.detach else held_by_people(session, agreed, code)
@@ -209,7 +206,7 @@ def tell_next(session: Session, order: Order, last: Stage, *, is_over: bool) -> 
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    session = open_with_workers(arguments)
+    session = open_session(arguments)
     if arguments.evaluator:
         judge = session.config.model_named(arguments.evaluator).label
         if judge not in session.config.jury.judges:
@@ -223,7 +220,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 
 def simulate(arguments: argparse.Namespace) -> int:
-    session = open_with_workers(arguments)
+    session = open_session(arguments)
     if arguments.invalid:
         keys = _invalid(session, arguments)
         if not keys:
@@ -306,8 +303,6 @@ def ask_here(
 ) -> int:
     """Have the engine at work carry out `request`, and wait for it unless `--detach` is given."""
     as_json: bool = arguments.json
-    if session.agents is not None:
-        tell("note: the engine at work makes its calls as it was started; leave the workers out")
     result = ask_and_follow(session, request, wait=not arguments.detach, as_json=as_json)
     if result is None:
         return DONE
@@ -332,7 +327,6 @@ def run_here(
         order,
         infos,
         plain=plain,
-        processes=session.processes,
     )
     as_json = getattr(arguments, "json", False)
     if order.again and not as_json:
@@ -464,7 +458,7 @@ def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
 
 def retry(arguments: argparse.Namespace) -> int:
     """Try failed rows again, by the engine at work or by one that is started for it."""
-    session = open_with_workers(arguments)
+    session = open_session(arguments)
     known = [target.id for target in session.config.targets]
     if arguments.target is not None and arguments.target not in known:
         there = f"there is: {', '.join(known)}"

@@ -18,8 +18,6 @@ from engine.benchmark import Stage
 from engine.cli.command_line import nearest_word
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
-from engine.cluster.folder import scheduler_exposures
-from engine.cluster.local_processes import LocalProcesses
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
@@ -31,7 +29,7 @@ from engine.jury import Counts
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
-from engine.service.spawning import AgentSettings, EngineSettings
+from engine.service.spawning import EngineSettings
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder
 from engine.store.open_reader import is_older, open_reader, reader_or_empty
@@ -57,15 +55,13 @@ class Session:
     """The pace of scripted models, where it is not the configuration's."""
     anew: bool = False
     """Whether a run may start over although files hold what a missing store held."""
-    agents: AgentSettings | None = None
-    """The workers that make the calls; None where the engine does."""
-    processes: LocalProcesses | None = None
-    """The local worker processes that were started already."""
+    workers: int = 0
+    """As `EngineSettings.workers`."""
 
     @property
     def engine_settings(self) -> EngineSettings:
         """The settings of an engine for this workspace."""
-        return EngineSettings(self.workspace.root, self.config.path, self.pace, self.agents)
+        return EngineSettings(self.workspace.root, self.config.path, self.pace, self.workers)
 
     @property
     def handle(self) -> EngineHandle:
@@ -73,10 +69,8 @@ class Session:
 
     @property
     def exposures(self) -> tuple[Exposure, ...]:
-        """What must be allowed before its models are called. Raises `InputError`."""
-        cluster = None if self.agents is None else self.agents.cluster
-        scheduler = () if cluster is None else scheduler_exposures(self.workspace.root, cluster)
-        return (*self.config.exposures, *scheduler)
+        """What must be allowed before its models are called."""
+        return self.config.exposures
 
     def holder(self) -> Holder | None:
         """Who runs the engine at work on it, if any."""

@@ -27,9 +27,8 @@ from engine.cli.pricing import (
     stage_lines,
     total_lines,
 )
-from engine.cli.session import Session
+from engine.cli.session import Session, open_session
 from engine.cli.trusting import pass_gate
-from engine.cli.workers import open_with_workers
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import PricedPlan, with_quote
@@ -54,7 +53,7 @@ LEGEND = f"{RATES}\n[all shifts at once in 95% of such runs] · ! significant"
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    session = open_with_workers(arguments)
+    session = open_session(arguments)
     if arguments.report:
         return _show_again(session, arguments)
     asked = _validation_asked_for(session, arguments)

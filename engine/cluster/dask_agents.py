@@ -1,36 +1,45 @@
-"""Agents on the workers of a Dask cluster. The only module that uses Dask's client for them."""
+"""Agents on the workers of a Dask cluster. The only module that uses Dask."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import dask
-from distributed import Client, Scheduler, Security
+from distributed import Client, LocalCluster, Security
+from distributed.comm.core import FatalCommClosedError
 
 from engine.cluster.agent import AgentActor
-from engine.cluster.certificates import certificate_of_this_run, security_from, security_of
-from engine.cluster.folder import ClusterFolder, scheduler_address, scheduler_exposures
-from engine.cluster.local_processes import Joining, LocalProcesses
 from engine.cluster.pool import AgentHandle, AgentLostError
-from engine.cluster.scheduler import QUIET, scheduler_here
-from engine.cluster.scheduler_identity import scheduler_identity
-from engine.errors import CrosswindError
-from engine.trust import Trust
+from engine.config.cluster import checked_address, is_address
+from engine.errors import CrosswindError, InputError, Problem
+from engine.files import open_regular
+from engine.trust import Exposure, Trust
 
 LOOK_S: Final = 0.5
 """The interval between looks for new workers."""
 CONNECT_S: Final = 10.0
 AGAIN_S: Final = 1.0
-RESOURCE: Final = "crosswind"
-"""The Dask resource of workers started for agents; a shared cluster's others are ignored."""
+_MOST_BYTES: Final = 16 << 20
+"""Scheduler files of Dask list every worker."""
 _LOGGERS: Final = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
+_QUIET: Final = {
+    # profiling of workers and monitoring of their loops are costly, and nobody uses them
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.retry.count": 0,
+    # Dask always opens a port for web pages: it gets one on the loopback interface, and no pages
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+_PAGES: Final = "127.0.0.1:0"
 
 
 @dataclass(eq=False)
@@ -104,12 +113,8 @@ class DaskSource:
     hint: str
     """What a person can do if there is no worker."""
     root: str | None = None
-    processes: LocalProcesses | None = None
-    """Local worker processes of this run, all of which are for agents; None for a cluster."""
-    scheduler: Scheduler | None = None
-    """The scheduler, where it runs in this process."""
-    came: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a worker has arrived; otherwise workers are polled every `LOOK_S`."""
+    cluster: LocalCluster | None = None
+    """The workers of this run, where it started any."""
     _client: Client | None = None
     _held: set[DaskAgent] = field(default_factory=set)
     """Agents, not addresses: one that closes late must not free its successor's address."""
@@ -126,7 +131,8 @@ class DaskSource:
                 self._why = ""
                 async for agent in self._workers(client):
                     yield agent
-            except (OSError, CrosswindError, TimeoutError) as error:
+            # a RuntimeError is Dask's wrapping of what its processes could not do
+            except (OSError, RuntimeError, CrosswindError, TimeoutError) as error:
                 self._why = _error_text(error)
             await self._release()
             await asyncio.sleep(AGAIN_S)
@@ -136,26 +142,12 @@ class DaskSource:
         while True:
             workers = await _workers_of(client)
             self._held -= {agent for agent in self._held if agent.address not in workers}
-            for address in self._new_workers(workers):
+            for address in workers.keys() - {agent.address for agent in self._held}:
                 name = str(workers[address].get("name", address))
                 agent = DaskAgent(client, address, name, self._held.discard)
                 self._held.add(agent)
                 yield agent
-            if self.processes is not None:
-                self.processes.revive()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self.came.wait()
-            self.came.clear()
-
-    def _new_workers(self, workers: dict[str, Any]) -> Collection[str]:
-        mine = [
-            address
-            for address, worker in workers.items()
-            if self.processes is not None or RESOURCE in worker.get("resources", {})
-        ]
-        used = {agent.address for agent in self._held}
-        return [address for address in mine if address not in used]
+            await asyncio.sleep(LOOK_S)
 
     async def _release(self) -> None:
         client, self._client = self._client, None
@@ -168,48 +160,93 @@ class DaskSource:
 
     async def close(self) -> None:
         await self._release()
-        if self.processes is not None:
-            await asyncio.to_thread(self.processes.close)
-        if self.scheduler is not None:
+        if self.cluster is not None:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(CONNECT_S):
-                    await self.scheduler.close()
+                    closing: Any = self.cluster.close()
+                    await closing
 
 
-def agents_here(processes: LocalProcesses, root: Path, log: Path) -> DaskSource:
-    """Agents in local worker processes, with a scheduler in this process."""
-    source: DaskSource
-    pem = certificate_of_this_run()
-    security = security_of(pem)
+def agents_here(number: int, root: Path, log: Path) -> DaskSource:
+    """Agents in so many processes of this machine, over TLS with a key that is in no file."""
 
     async def connect() -> Client:
-        if source.scheduler is None:
-            source.scheduler = await scheduler_here(security, source.came.set)
-            processes.join(Joining(source.scheduler.address, pem))
-        return await _client(source.scheduler.address, security, direct=True)
+        if source.cluster is None:
+            source.cluster = await _local_cluster(number)
+        cluster = source.cluster
+        return await _client(cluster.scheduler_address, cluster.security)
 
     _be_quiet(log)
     hint = "the worker processes of this run are being started"
-    source = DaskSource(connect, hint, str(root.absolute()), processes)
+    source = DaskSource(connect, hint, str(root.absolute()))
     return source
 
 
-def agents_of_cluster(folder: ClusterFolder, root: Path, log: Path) -> DaskSource:
-    """Agents on workers that others started, for the workspace at `root`. Raises `ClusterError` for
-    an unusable key; a missing scheduler is waited for."""
-    security = security_from(folder.pem)
+async def _local_cluster(number: int) -> LocalCluster:
+    starting: Any = LocalCluster(
+        n_workers=number,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        protocol="tls://",
+        security=Security.temporary(),
+        memory_limit=0,  # calls need little memory; other use of the machine is not its concern
+        dashboard_address=_PAGES,
+        worker_dashboard_address=_PAGES,
+        silence_logs=logging.CRITICAL,
+        preload=["engine.cluster.local_worker"],
+        config=_QUIET,
+        asynchronous=True,
+    )
+    cluster: LocalCluster = await starting
+    return cluster
+
+
+def agents_of_cluster(scheduler: str, root: Path, log: Path) -> DaskSource:
+    """Agents on workers that others started. A missing scheduler is waited for."""
 
     async def connect() -> Client:
+        Trust(root).require([Exposure(scheduler, "")])
         # read each time: a restarted scheduler has another address
-        Trust(root).require(scheduler_exposures(root, folder.path))
-        address = scheduler_address(folder)
-        scheduler = await scheduler_identity(folder, address, security)
-        # behind a tunnel, where its own address differs, only the scheduler can be reached
-        return await _client(address, security, direct=scheduler["address"] == address)
+        address = scheduler if is_address(scheduler) else scheduler_address(root / scheduler)
+        return await _client(address, _dask_security(address))
 
     _be_quiet(log)
-    hint = f"start some with `crosswind cluster worker --cluster {folder.path}`"
-    return DaskSource(connect, hint)
+    return DaskSource(connect, "start some with `dask worker` where Crosswind is installed")
+
+
+def scheduler_address(path: Path) -> str:
+    """The address in Dask's scheduler file. Raises `InputError`."""
+    try:
+        with open_regular(path) as file:
+            content = json.loads(file.read(_MOST_BYTES))
+    except FileNotFoundError as error:
+        what = "there is no scheduler file: no scheduler runs for this cluster"
+        hint = f"start `dask scheduler --scheduler-file {path}`"
+        raise InputError(Problem(what, path=path, hint=hint)) from error
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    except (ValueError, RecursionError):
+        content = None
+    address = content.get("address") if isinstance(content, dict) else None
+    if not isinstance(address, str):
+        what = 'holds no address, expected JSON with "address": "tls://HOST:PORT"'
+        raise InputError(Problem(what, path=path, hint="start the scheduler again; it writes it"))
+    try:
+        return checked_address(address)
+    except ValueError as error:
+        raise InputError(Problem(str(error), path=path)) from error
+
+
+def _dask_security(address: str) -> Security:
+    """TLS as in Dask's own configuration. Raises `InputError` where the address needs what that
+    does not name."""
+    security = Security()
+    if address.startswith("tls:") and security.tls_ca_file is None:
+        what = f"{address} uses TLS, and Dask's configuration names no certificates here"
+        hint = "set `distributed.comm.tls` as for the scheduler, in ~/.config/dask/ or as variables"
+        raise InputError(Problem(what, hint=hint))
+    return security
 
 
 async def _workers_of(client: Client) -> dict[str, Any]:
@@ -230,23 +267,29 @@ async def _workers_of(client: Client) -> dict[str, Any]:
         asked.cancel()
 
 
-async def _client(address: str, security: Security, *, direct: bool) -> Client:
-    """Connect; `direct` says whether the workers can be reached too, or only the scheduler."""
-    client: Client = await Client(
-        address,
-        security=security,
-        asynchronous=True,
-        direct_to_workers=direct,
-        set_as_default=False,
-        timeout=CONNECT_S,
-        name="crosswind",
-    )
+async def _client(address: str, security: Security) -> Client:
+    """Connect. Raises `OSError`, and `InputError` where the scheduler has another key."""
+    try:
+        client: Client = await Client(
+            address,
+            security=security,
+            asynchronous=True,
+            direct_to_workers=False,
+            set_as_default=False,
+            timeout=CONNECT_S,
+            name="crosswind",
+        )
+    except FatalCommClosedError as error:
+        what = f"whoever answers at {address} has another certificate than Dask's configuration"
+        raise InputError(Problem(what)) from error
+    # behind a tunnel, where its own address differs, only the scheduler can be reached
+    client.direct_to_workers = client.scheduler_info()["address"] == address
     return client
 
 
 def _be_quiet(log: Path) -> None:
     """Send Dask's messages to the engine's log: a terminal may be showing the app."""
-    dask.config.set(QUIET)
+    dask.config.set(_QUIET)
     handler = logging.FileHandler(log, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     for name in _LOGGERS:

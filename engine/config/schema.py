@@ -23,6 +23,7 @@ from engine.config.checks import (
     warnings_of,
     with_names_resolved,
 )
+from engine.config.cluster import ClusterSettings
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Environment, Secret, variables_in
 from engine.config.values import (
@@ -548,6 +549,8 @@ class Config(Shape):
     )
     """The most that all runs of the workspace together may cost. As with `run.budget`, no call is
     made that might pass it."""
+    cluster: ClusterSettings | None = Field(default=None, description="keys and values")
+    """A Dask cluster whose workers make the calls. Left out, the engine makes them itself."""
     store: Words | None = Field(default=None, description="a path")
     """The path of the store, relative to the workspace; a path that ends with `/` is a folder. It
     must be on a local disk. Left out, `crosswind.db` beside `config.yaml`."""
@@ -636,6 +639,8 @@ class Config(Shape):
                 found += [Exposure(spec.destination, name) for name in spec.sent_variables]
             elif isinstance(spec, Target) and spec.call is not None:
                 found.append(Exposure(NOWHERE, spec.call))
+        if (scheduler := named_scheduler(self)) is not None:
+            found.append(Exposure(scheduler, ""))
         return tuple(dict.fromkeys(one for one in found if not one.is_usual))
 
     def at_pace(self, pace: Pace) -> Config:
@@ -678,6 +683,12 @@ class Config(Shape):
     def public(self) -> dict[str, Any]:
         """All of it, ready for JSON, without keys and with the names of headers only."""
         return self.model_dump(mode="json")
+
+
+def named_scheduler(config: Config) -> str | None:
+    """The scheduler that a configuration names, which is sent every prompt and may run code as this
+    user; None where it names none."""
+    return None if config.cluster is None else config.cluster.scheduler
 
 
 def config_of(config: Config, benchmark: str) -> Config:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.config.benchmark_file import load_definition
-from engine.config.schema import Config
+from engine.config.schema import Config, named_scheduler
 from engine.config.secrets import Environment
 from engine.config.workspace import STORE_FILE, Workspace
 from engine.doctor.configuration import PartialConfiguration, key_findings, read_workspace
@@ -123,7 +123,7 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
     environment = Environment(root, asked.environ)
     models = models_in_use(config, environment)
     findings = [
-        *key_findings(models, asked.environ, root),
+        *_keys(config, key_findings(models, asked.environ, root)),
         *model_findings(models),
         *(
             _reach_diagnostics(asked, models, environment)
@@ -141,6 +141,18 @@ def not_sent(exposures: Sequence[Exposure]) -> list[Diagnostic]:
         Diagnostic(Area.REACH, "not sent", Severity.NOTE, f"{words}: nobody has allowed it", remedy)
         for words in in_words(exposures)
     ]
+
+
+def _keys(config: Config, found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
+    """The findings about keys, which a cluster's workers look up where they run."""
+    scheduler = named_scheduler(config)
+    if scheduler is None:
+        return found
+    sentence = f"the workers of {scheduler} look keys up where they run; this looked here alone"
+    missing = [
+        replace(one, state=Severity.NOTE) if one.state is Severity.PROBLEM else one for one in found
+    ]
+    return [Diagnostic(Area.KEYS, "cluster", Severity.NOTE, sentence), *missing]
 
 
 def _reach_diagnostics(

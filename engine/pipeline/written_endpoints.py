@@ -25,8 +25,6 @@ class GivenValues:
 
     values: dict[str, str] = field(default_factory=dict, repr=False)
     """By the name of a variable; filled as models are opened."""
-    forwards: bool = False
-    """Whether agents are told every variable of the configuration, at a person's request."""
     at_home: bool = False
     """Whether agents are local processes started by this engine."""
 
@@ -47,16 +45,7 @@ def written_endpoint(
     }
     key = sent.pop(_KEY, None)
     names = variables_in([url, key or "", sent, body])
-    to = spec.destination
-    environment.require(names, to)
-    if given.forwards:
-        held = [name for name in names if environment.holds(name)]
-        given.values.update(
-            {
-                name: environment.resolve(f"${{{name}}}", where="", to=spec.destination)
-                for name in held
-            }
-        )
+    environment.require(names, spec.destination)
     return replace(
         endpoint,
         key=endpoint.key if key is None else lambda: key,
@@ -82,9 +71,9 @@ def _header_for_agent(name: str, secret: Secret, spec: ModelSpec, given: GivenVa
     """The value of a key or header as it is sent to an agent."""
     if secret.variables or not (name == _KEY or SECRET_HEADER.search(name)):
         return secret.template
-    if not (given.at_home or given.forwards):
+    if not given.at_home:
         what = f"{name} of {spec.label} is a key in plain text, and no worker is told one"
-        hint = "write its variable, and set that where the workers run; or use --forward-keys"
+        hint = "write its variable, and set that where the workers run"
         raise InputError(Problem(what, hint=hint))
     # a digest, so that the name reveals nothing
     digest = blake2b(secret.template.encode(), key=_SALT, digest_size=8).hexdigest()

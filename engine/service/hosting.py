@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from engine.cluster.local_processes import LocalProcesses
 from engine.config.workspace import Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
@@ -82,18 +81,16 @@ def _sound_store(path: Path) -> Store:
 
 
 @contextmanager
-def hosted_engine(
-    settings: EngineSettings, *, linger: float, processes: LocalProcesses | None = None
-) -> Iterator[Engine]:
-    """Yield an engine that holds the workspace for the duration of the block. `processes` are local
-    workers that are already starting.
+def hosted_engine(settings: EngineSettings, *, linger: float) -> Iterator[Engine]:
+    """Yield an engine that holds the workspace for the duration of the block.
 
     Raises `InputError`, `WorkspaceBusyError`, `StoreError` and `EngineStartError`.
     """
     # before anything is opened: each concurrent conversation needs a connection
     raise_limit()
     workspace = Workspace(settings.root)
-    store_path = workspace.store_path(settings.config())
+    config = settings.config()
+    store_path = workspace.store_path(config)
     edits = _ConfigurationWatch(settings.config_path)
     path, why = usable_socket(settings.root)
     with (
@@ -102,7 +99,7 @@ def hosted_engine(
         hold_workspace(settings.root, socket=path),
         _sound_store(store_path) as store,
     ):
-        given = GivenValues()
+        given = GivenValues(at_home=settings.workers > 0)
 
         def open_pipeline() -> Pipeline:
             edits.read()
@@ -119,12 +116,11 @@ def hosted_engine(
             warn(MOVED.format(path, why))
         engine = Engine(open_pipeline, linger=linger, edited=edits.warnings, warn=warn)
         store.on_trouble(engine.trouble_from_thread)
-        if settings.agents is not None:
+        if settings.workers or config.cluster is not None:
             # imported here: it loads a hundred modules that runs without agents do not need
-            from engine.service.agents import open_agents, values_for
+            from engine.service.agents import open_agents
 
-            given = values_for(settings.agents)
-            engine.agents = open_agents(settings.root, settings.agents, given, engine, processes)
+            engine.agents = open_agents(settings, config, given, engine)
         yield engine
 
 

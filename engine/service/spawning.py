@@ -21,18 +21,6 @@ from engine.service.protocol import encode_value
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """Which worker processes make an engine's calls."""
-
-    workers: int = 0
-    """The number of local workers that the engine starts."""
-    cluster: Path | None = None
-    """The folder of a cluster that others started; None without one."""
-    forwards_keys: bool = False
-    """Whether agents are told the keys, instead of looking them up where they run."""
-
-
-@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Where and how an engine works."""
 
@@ -40,8 +28,9 @@ class EngineSettings:
     config_path: Path
     pace: Pace | None = None
     """The speed of scripted models; None for the configuration's."""
-    agents: AgentSettings | None = None
-    """None where the engine makes its calls itself."""
+    workers: int = 0
+    """The number of local worker processes that make its calls. With none, those of the
+    configuration's cluster do; without that, the engine itself."""
 
     def config(self) -> Config:
         """Read the configuration from its file. Raises `InputError`."""

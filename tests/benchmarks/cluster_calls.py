@@ -17,7 +17,6 @@ from typing import Final
 
 from engine.cluster import dask_agents
 from engine.cluster.agent import Agent, AgentActor
-from engine.cluster.local_processes import LocalProcesses
 from engine.cluster.pool import AgentPool
 from engine.cluster.wire import AgentHello, CallOutcome, decoded, encoded
 from engine.providers.accounts import Accounts
@@ -115,9 +114,7 @@ def _server(replies: Replies) -> Iterator[str]:
 async def _pool(workers: int) -> AsyncIterator[AgentPool]:
     """Once all of them are there."""
     with tempfile.TemporaryDirectory() as folder:
-        source = dask_agents.agents_here(
-            LocalProcesses(workers), Path(folder), Path(folder) / "log"
-        )
+        source = dask_agents.agents_here(workers, Path(folder), Path(folder) / "log")
         pool = AgentPool(source, {}, on_note=lambda _: None, on_waiting=lambda _: None)
         pool.start()
         try:

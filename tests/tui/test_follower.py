@@ -105,7 +105,7 @@ def test_what_holds_the_run_up_is_wrapped_and_cut_to_the_lines_that_it_may_have(
     assert told[1].startswith("         ")
     assert all(len(line) <= 40 for line in told)
     assert (len(told), told[-1][-1]) == (3, "…")
-    advice = "waiting for workers; start some with `crosswind cluster worker --cluster here`"
+    advice = "waiting for workers; start some with `dask worker`"
     told = [
         "".join(p.text for p in line) for line in blocker_lines(board(problem=advice), 60, most=2)
     ]

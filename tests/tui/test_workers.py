@@ -65,7 +65,7 @@ def test_a_run_that_waits_for_workers_is_paused_and_says_what_to_do(theatre: The
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         theatre.link.state = EngineState.PAUSED
-        theatre.link.problem = "waiting for workers: start some with `crosswind cluster worker`"
+        theatre.link.problem = "waiting for workers: start some with `dask worker`"
         await theatre.tick(pilot)
         assert "paused" in on_screen(pilot)
         assert f"! held  {theatre.link.problem}" in on_screen(pilot)

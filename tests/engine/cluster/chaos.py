@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import psutil
 
-from tests.engine.cluster.processes import ClusterProcess
+from tests.engine.cluster.processes import DaskCluster
+from tests.engine.cluster.test_over_a_cluster import name_scheduler
 from tests.engine.cluster.test_workers_here import Engine, scores
-from tests.engine.commands import command
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
@@ -48,19 +48,19 @@ def workers_killed(
             engine = stack.enter_context(Engine(many, "--workers", str(WORKERS)))
             killed = _kill(engine, engine.workers, server, kills)
             return _held(engine, alone, many, server, killed, usual)
-        folder = root / "cluster"
-        command("cluster", "init", "--out", str(folder), code=0)
-        scheduler = ClusterProcess(folder, "scheduler", "--port", "0", "--host", "127.0.0.1")
-        stack.enter_context(scheduler).until_told("scheduler at ")
+        cluster = DaskCluster(root / "cluster")
+        scheduler = stack.enter_context(cluster.scheduler())
+        scheduler.until_told("Scheduler at:")
         workers = [
-            stack.enter_context(ClusterProcess(folder, "worker", **VARIABLES))
-            for _ in range(WORKERS)
+            stack.enter_context(cluster.worker(f"far-{number}", **VARIABLES))
+            for number in range(WORKERS)
         ]
-        scheduler.until_told(" has come", WORKERS)
-        engine = stack.enter_context(Engine(many, "--cluster", str(folder)))
+        scheduler.until_told("Register worker", WORKERS)
+        name_scheduler(many, str(cluster.scheduler_file))
+        engine = stack.enter_context(Engine(many, **cluster.environ))
 
         def making_calls() -> list[psutil.Process]:
-            return [process for worker in workers for process in worker.processes()[1:]]
+            return [process for worker in workers for process in worker.making_calls()]
 
         killed = _kill(engine, making_calls, server, kills)
         return _held(engine, alone, many, server, killed, usual)

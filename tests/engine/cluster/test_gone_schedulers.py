@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client, Scheduler, Worker
+from distributed import Client, Scheduler, Security, Worker
 
 from engine.cluster import dask_agents
-from engine.cluster.certificates import certificate_of_this_run, security_of
-from engine.cluster.dask_agents import RESOURCE, DaskSource
-from engine.cluster.folder import ClusterFolder, SchedulerGoneError
+from engine.cluster.dask_agents import DaskSource
 from engine.cluster.pool import AgentHandle
-from engine.cluster.scheduler import PAGES_PORT, scheduler_here
-from engine.cluster.scheduler_identity import scheduler_identity
 from tests.waiting import PATIENCE_S
 
 FOREVER_S = 3600
+NO_PAGES = "127.0.0.1:0"
 
 
-def test_where_nobody_listens_nobody_is_waited_for(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"tls://127.0.0.1:{taken.getsockname()[1]}"
-
-    async def ask() -> None:
-        security = security_of(certificate_of_this_run())
-        folder = ClusterFolder(tmp_path)
-        async with asyncio.timeout(PATIENCE_S):
-            await scheduler_identity(folder, address, security, timeout_s=FOREVER_S)
-
-    with pytest.raises(SchedulerGoneError, match="no scheduler answers"):
-        asyncio.run(ask())
+async def scheduler_here(security: Security) -> Scheduler:
+    return await Scheduler(
+        security=security,
+        protocol="tls://",
+        host="127.0.0.1",
+        port=0,
+        dashboard=False,
+        dashboard_address=NO_PAGES,
+    )
 
 
 def test_another_scheduler_is_looked_for_as_soon_as_one_has_gone(
@@ -45,12 +38,12 @@ def test_another_scheduler_is_looked_for_as_soon_as_one_has_gone(
     monkeypatch.setattr(dask_agents, "AGAIN_S", 0.01)
 
     async def work() -> None:
-        security = security_of(certificate_of_this_run())
+        security = Security.temporary()
         schedulers: list[Scheduler] = []
         connected = asyncio.Queue[int]()
 
         async def connect() -> Client:
-            schedulers.append(await scheduler_here(security, lambda: None))
+            schedulers.append(await scheduler_here(security))
             client: Client = await Client(
                 schedulers[-1].address,
                 security=security,
@@ -100,8 +93,8 @@ def test_a_worker_is_offered_once_though_its_earlier_agent_closes_late(
     monkeypatch.setattr(dask_agents, "_workers_of", looked_at)
 
     async def work() -> None:
-        security = security_of(certificate_of_this_run())
-        scheduler = await scheduler_here(security, lambda: None)
+        security = Security.temporary()
+        scheduler = await scheduler_here(security)
 
         async def connect() -> Client:
             client: Client = await Client(
@@ -128,9 +121,8 @@ def test_a_worker_is_offered_once_though_its_earlier_agent_closes_late(
                     nthreads=1,
                     memory_limit=0,
                     local_directory=str(tmp_path),
-                    resources={RESOURCE: 1},
                     dashboard=False,
-                    dashboard_address=PAGES_PORT,
+                    dashboard_address=NO_PAGES,
                 ),
             ):
                 earlier = await offered.get()

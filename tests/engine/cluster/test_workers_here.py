@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,8 +14,8 @@ import psutil
 import pytest
 
 from engine.benchmark import Stage
-from engine.errors import DONE, STOPPED
-from engine.providers import sender
+from engine.errors import STOPPED
+from tests.engine.cluster.processes import makes_calls
 from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import (
@@ -54,7 +53,7 @@ def workplace(root: Path, server: ProtocolServer) -> Workplace:
 class Engine(Child):
     """A headless run, whose words go into a file."""
 
-    def __init__(self, place: Workplace, *words: str) -> None:
+    def __init__(self, place: Workplace, *words: str, group: bool = False, **environ: str) -> None:
         self.told_in = place.root.with_suffix(".txt")
         command = ["-m", "tui", "run", "--headless", "--yes", "--workspace", str(place.root)]
         with self.told_in.open("w", encoding="utf-8") as told:
@@ -64,7 +63,8 @@ class Engine(Child):
                 stdout=told,
                 stderr=subprocess.STDOUT,
                 text=True,
-                env={**os.environ, "XDG_CACHE_HOME": str(place.root.parent / "cache")},
+                start_new_session=group,
+                env={**os.environ, "XDG_CACHE_HOME": str(place.root.parent / "cache"), **environ},
             )
 
     @property
@@ -72,12 +72,7 @@ class Engine(Child):
         return self.told_in.read_text("utf-8")
 
     def workers(self) -> list[psutil.Process]:
-        return [one for holder in self.holders() for one in holder.children()]
-
-    def holders(self) -> list[psutil.Process]:
-        """What the workers are copied from, and end with."""
-        below = psutil.Process(self.pid).children()
-        return [one for one in below if "local_workers" in " ".join(one.cmdline())]
+        return [one for one in psutil.Process(self.pid).children() if makes_calls(one)]
 
 
 def scores(place: Workplace) -> bytes:
@@ -180,21 +175,6 @@ def test_with_the_engine_its_workers_end_and_nothing_more_is_asked(
     assert server.counters.calls == asked
 
 
-def test_workers_are_there_again_when_what_held_them_was_killed(
-    server: ProtocolServer, tmp_path: Path
-) -> None:
-    place = workplace(tmp_path / "many", server)
-    with Engine(place, "--workers", "2") as engine:
-        server.wait_until(lambda seen: seen.concurrent >= 2)
-        [holder], workers = engine.holders(), engine.workers()
-        holder.kill()
-        until(lambda: not any(_runs(worker) for worker in workers))
-        assert engine.wait(PATIENCE_S) == 0, engine.told
-    with place.reader() as reader:
-        audit.check_store(reader, "bread")
-        assert len(audit.rows(reader, "bread")) == ROWS
-
-
 def asking(process: psutil.Process, server: ProtocolServer) -> int:
     """How many connections it has to the server."""
     ends = [link.raddr for link in process.net_connections() if link.raddr]
@@ -220,42 +200,20 @@ def test_a_run_without_workers_loads_nothing_of_theirs(
     assert server.counters.calls
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--workers", "0"), "expected a whole number from 1 to 64"),
-        (("--workers", "2", "--cluster", "here"), "leave one of the two out"),
-        (("--forward-keys",), "--forward-keys is for --cluster"),
-        (("--cluster", "nowhere"), "there is no such folder, expected that of a cluster"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(json.dumps({}), "utf-8")
-    assert told in crosswind(tmp_path, "run", *words, code=2).err
+@pytest.mark.parametrize("number", ["0", "65", "two"])
+def test_a_number_of_workers_that_helps_nobody_is_refused(number: str, tmp_path: Path) -> None:
+    told = crosswind(tmp_path, "run", "--workers", number, code=2)
+    assert f"--workers {number}: expected a whole number from 1 to 64" in told.err
 
 
-def test_what_is_judged_or_played_again_is_asked_by_workers_too(
-    server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_ctrl_c_in_a_terminal_ends_no_call_of_a_worker(
+    server: ProtocolServer, tmp_path: Path
 ) -> None:
-    server.settings = Settings()
+    """It reaches every process of the terminal's group; the messages being written are finished."""
     place = workplace(tmp_path / "many", server)
-    assert not place.run("bread").stopped
-    server.reset()
-
-    def not_here(*_: object, **__: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(sender, "exchange", not_here)
-    words = ["m01_s001_v01__good", "--workers", "1", "--yes"]
-    crosswind(place.root, "evaluate", *words, code=DONE)
-    assert server.counters.calls == 1
-
-
-@pytest.mark.parametrize(
-    "words", [["evaluate", "a"], ["simulate", "a"], ["retry"], ["validate", "a"], ["pilot"]]
-)
-def test_every_command_that_starts_an_engine_takes_workers(
-    words: list[str], tmp_path: Path
-) -> None:
-    told = crosswind(tmp_path, *words, "--workers", "0", code=2)
-    assert "expected a whole number from 1 to 64" in told.err
+    with Engine(place, "--workers", "1", group=True) as engine:
+        server.wait_until(lambda seen: seen.concurrent >= 2)
+        os.killpg(engine.pid, signal.SIGINT)
+        assert engine.wait(PATIENCE_S) == STOPPED, engine.told
+    assert "was lost" not in engine.told
+    assert server.counters.calls == server.counters.successes
