@@ -46,7 +46,6 @@ PREPARED: Final = {
     "demo": ("tui.prepared", "run"),
     "run": ("tui.prepared", "run"),
     "label": ("tui.prepared", "label"),
-    "adjudicate": ("tui.prepared", "adjudicate"),
 }
 """Commands that open the app after loading what takes longer to load than the app."""
 

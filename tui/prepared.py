@@ -1,4 +1,4 @@
-"""The commands that prepare something before they open the app: demo, run, label, adjudicate."""
+"""The commands that prepare something before they open the app: demo, run, label."""
 
 from __future__ import annotations
 
@@ -58,12 +58,10 @@ def _next_steps(prepared: PreparedRun) -> Callable[[], None] | None:
 
 
 def label(arguments: argparse.Namespace) -> int:
+    if arguments.decide is not None:
+        return open_app(arguments, OpenedScreen("adjudicate", (opened_disputes(arguments),)))
     sample = opened_sample(arguments)
     code = open_app(arguments, OpenedScreen("label", (sample,)))
     for line in progress_lines(sample.progress()):
         tell(line)
     return code
-
-
-def adjudicate(arguments: argparse.Namespace) -> int:
-    return open_app(arguments, OpenedScreen("adjudicate", (opened_disputes(arguments),)))

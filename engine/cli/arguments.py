@@ -57,6 +57,12 @@ def _benchmarks(command: argparse._ActionsContainer) -> None:
     command.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="(default: all)")
 
 
+def _benchmark(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "benchmark", metavar="BENCHMARK", nargs="?", help="(default: the only one)"
+    )
+
+
 def _json(command: argparse._ActionsContainer) -> None:
     _flag(command, "--json", "print JSON, for scripts")
 
@@ -220,18 +226,10 @@ def _results(command: AddCommand) -> None:
     _benchmarks(results)
     shapes = results.add_mutually_exclusive_group()
     _flag(shapes, "--json", "print what results.json holds")
-    _flag(shapes, "--csv", "print one line for each target and metric")
     _flag(
         shapes,
         "--methods",
         "describe what was done and how it was counted, with formulas, for a paper",
-    )
-    shapes.add_argument(
-        "--html",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="write one self-contained page for a browser (default: results.html)",
     )
     _flag(results, "--details", "add metrics, pairs of targets, demographic gaps and agreement")
     _flag(
@@ -257,23 +255,6 @@ def _gates(results: argparse.ArgumentParser) -> None:
     _several(results, "--target", "ID", "hold only this target to --fail-under; may be repeated")
 
 
-def _site(command: AddCommand) -> None:
-    site = command(
-        "site",
-        "write results and every transcript behind them as web pages that need no server",
-        "The folder opens from a disk and from any web host. It contains all messages, thoughts "
-        "and verdicts, and no key. An earlier site there is replaced; other files are left alone.",
-    )
-    _benchmarks(site)
-    site.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        required=True,
-        help="a new folder, or that of an earlier site",
-    )
-
-
 def _validate(command: AddCommand) -> None:
     validate = command(
         "validate",
@@ -285,7 +266,7 @@ def _validate(command: AddCommand) -> None:
         "order of the targets holds only if differences stay within "
         "`validation.equivalence_points` of config.yaml, as it was when the run began.",
     )
-    validate.add_argument("benchmark", metavar="BENCHMARK")
+    _benchmark(validate)
     what = validate.add_mutually_exclusive_group()
     roles = ["generator", "user", "evaluator"]
     what.add_argument(
@@ -392,7 +373,7 @@ def _review(command: AddCommand) -> None:
         "With `review: required` in config.yaml, nothing is played before it is approved. An ID "
         "that ends with * stands for all ids that begin with it.",
     )
-    review.add_argument("benchmark", metavar="BENCHMARK", nargs="?", help="(default: the only one)")
+    _benchmark(review)
     what = review.add_mutually_exclusive_group()
     _flag(what, "--list", "list what waits (the default)")
     what.add_argument("--approve", metavar="ID", nargs="+", help="let these be played and counted")
@@ -419,7 +400,30 @@ def _label(command: AddCommand) -> None:
         "by verdict, metric and target; the same seed draws the same sample for others. "
         "`crosswind calibrate` shows how far the labels and the judge agree.",
     )
-    label.add_argument("benchmark", metavar="BENCHMARK")
+    _benchmark(label)
+    label.add_argument(
+        "--decide",
+        nargs="?",
+        const="",
+        metavar="NUMBER",
+        help="decide on what people labelled differently: without a number with keys, or listed "
+        "where there is no terminal",
+    )
+    decision = label.add_mutually_exclusive_group()
+    decision.add_argument(
+        "--present",
+        action="store_const",
+        const=True,
+        help="with --decide NUMBER: the behaviour is there",
+    )
+    decision.add_argument(
+        "--absent",
+        dest="present",
+        action="store_const",
+        const=False,
+        help="with --decide NUMBER: it is not",
+    )
+    _option(label, "--reason", "TEXT", "with --decide NUMBER: why")
     _option(label, "--sample", "N", "how many conversations (default: 60)", type=int)
     _option(label, "--seed", "WORD", "seed of the random draw (default: 7)")
     _option(
@@ -440,39 +444,7 @@ def _label(command: AddCommand) -> None:
         dest="read",
         type=Path,
     )
-    _flag(label, "--json", "print how many are labelled as JSON")
-
-
-def _adjudicate(command: AddCommand) -> None:
-    adjudicate = command(
-        "adjudicate",
-        "decide on conversations that people labelled differently",
-        "Without a number, a terminal shows the labels side by side, to decide with keys; else "
-        "they are listed, with nothing that identifies the conversations.",
-    )
-    adjudicate.add_argument("benchmark", metavar="BENCHMARK")
-    adjudicate.add_argument(
-        "id", metavar="NUMBER", nargs="?", help="of the conversation, as listed"
-    )
-    decision = adjudicate.add_mutually_exclusive_group()
-    decision.add_argument(
-        "--present",
-        dest="decide",
-        action="store_const",
-        const=True,
-        help="decide that the behaviour is there",
-    )
-    decision.add_argument(
-        "--absent", dest="decide", action="store_const", const=False, help="decide that it is not"
-    )
-    _option(adjudicate, "--reason", "TEXT", "why you decide so")
-    _option(
-        adjudicate,
-        "--by",
-        "NAME",
-        "your name (default: CROSSWIND_PERSON, else your account's name)",
-    )
-    _flag(adjudicate, "--json", "print the list as JSON")
+    _flag(label, "--json", "print how many are labelled, or what is to be decided, as JSON")
 
 
 def _calibrate(command: AddCommand) -> None:
@@ -483,7 +455,7 @@ def _calibrate(command: AddCommand) -> None:
         "errors beside "
         "the raw ones, weighted by how the sample was drawn and clustered by base scenario.",
     )
-    calibrate.add_argument("benchmark", metavar="BENCHMARK")
+    _benchmark(calibrate)
     _option(
         calibrate,
         "--judge",
@@ -535,15 +507,6 @@ def _doctor(command: AddCommand) -> None:
     _json(doctor)
 
 
-def _mirror(command: AddCommand) -> None:
-    mirror = command("mirror", "write the files under benchmarks/ from the store")
-    _benchmarks(mirror)
-    edited = mirror.add_mutually_exclusive_group()
-    _flag(edited, "--diff", "show what differs in files that were edited by hand")
-    _flag(edited, "--keep", "keep edited files and do not mention them again")
-    _flag(edited, "--overwrite", "replace edited files; the edits are lost")
-
-
 def _prune(command: AddCommand) -> None:
     prune = command(
         "prune",
@@ -585,35 +548,64 @@ def _import(command: AddCommand) -> None:
     _flag(take_in, "--json", "print the report as JSON")
 
 
+FORMATS: Final = {
+    "csv": "a line for each verdict, safe to open in a spreadsheet",
+    "rates": "a line for each target and metric with its pass rate, for a spreadsheet",
+    "jsonl": "an object a line for each conversation",
+    "md": "a folder with a document for each conversation",
+    "html": "one self-contained page with the results (default: results.html)",
+    "site": "a folder of web pages with results and every transcript behind them, which needs no "
+    "server; an earlier site there is replaced",
+    "inspect": "a folder with a log of Inspect for each benchmark and target",
+    "inspect-json": "the same, as JSON",
+}
+"""What `export` writes, by format."""
+
+
 def _export(command: AddCommand) -> None:
     export = command(
         "export",
-        "write conversations and verdicts to files of other formats",
-        "FORMAT: jsonl (one object a line), csv (one line for each verdict, safe to open in a "
-        "spreadsheet), md (a folder with one document for each conversation), inspect and "
-        "inspect-json (a folder with one log of Inspect for each benchmark and target).",
+        "write results, conversations and verdicts to files of other formats",
+        "\n".join(f"{name}: {what}" for name, what in FORMATS.items())
+        + "\nA site and its files contain all messages, thoughts and verdicts, and no key.",
     )
-    export.add_argument("names", metavar="BENCHMARK|ID", nargs="*", help="(default: all)")
+    export.add_argument("format", metavar="FORMAT", choices=FORMATS, help=", ".join(FORMATS))
     export.add_argument(
-        "--format",
-        choices=["jsonl", "csv", "md", "inspect", "inspect-json"],
-        default="jsonl",
-        help="(default: jsonl)",
+        "names",
+        metavar="BENCHMARK|ID",
+        nargs="*",
+        help="ids in csv, jsonl, md and inspect only (default: all)",
     )
     _whose_id(export)
     _option(export, "--out", "FILE|DIR", "where to write (default: standard output)", type=Path)
+    _flag(
+        export,
+        "--overall",
+        "in html and rates: compare the targets over all these benchmarks, with equal weights",
+    )
+    _flag(export, "--fresh", "in html and rates: leave out stale takes and verdicts")
     _flag(export, "--force", "replace what is there")
 
 
 def _repair(command: AddCommand) -> None:
     repair = command(
         "repair",
-        "mend a damaged store from what can be read of it and the files under benchmarks/",
+        "mend a damaged store, or the files under benchmarks/, each from the other",
         "The damaged store is kept beside the new one. A store that lacks nothing is left alone; "
         "one of an older version is brought up to date. No model is called.\n"
         "Exit codes: 0 nothing is missing · 1 something is; `crosswind run` plays or "
         "judges it again.",
     )
+    _benchmarks(repair)
+    _flag(
+        repair,
+        "--files",
+        "write the files under benchmarks/ again from the store, which stays as it is",
+    )
+    edited = repair.add_mutually_exclusive_group()
+    _flag(edited, "--diff", "with --files: show what differs in files that were edited by hand")
+    _flag(edited, "--keep", "with --files: keep edited files and do not mention them again")
+    _flag(edited, "--overwrite", "with --files: replace edited files; the edits are lost")
     _flag(repair, "--yes", "do not ask")
     _flag(repair, "--json", "print what was done as JSON")
 
@@ -622,9 +614,9 @@ COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "begin": (_demo, _init, _add_new),
     "prepare": (_lint, _review, _pilot),
     "run": (_add_run, _engine_at_work, _once_more, _validate),
-    "read results": (_results, _add_show, _search, _site, _export),
-    "check the judge against people": (_label, _adjudicate, _calibrate),
-    "look after a workspace": (_doctor, _mirror, _import, _prune, _repair),
+    "read results": (_results, _add_show, _search, _export),
+    "check the judge against people": (_label, _calibrate),
+    "look after a workspace": (_doctor, _import, _prune, _repair),
 }
 """The commands by task, in the order in which `--help` lists them."""
 

@@ -233,9 +233,7 @@ def _wants_app(arguments: argparse.Namespace) -> bool:
         case "watch":
             asked = True
         case "label":
-            asked = not (arguments.write or arguments.read or arguments.json)
-        case "adjudicate":
-            asked = arguments.id is None and not arguments.json
+            asked = not (arguments.write or arguments.read or arguments.json or arguments.decide)
         case "demo":
             asked = not (arguments.headless or arguments.detach)
         case "run":

@@ -55,7 +55,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "results": {
         "crosswind results giving-in --details": "all tables of one benchmark",
-        "crosswind results --html": "one page for a browser",
         "crosswind results --methods": "a methods section for a paper",
     },
     "show": {
@@ -67,28 +66,27 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind search doctor appointment": "messages with both words",
         "crosswind search '\"see a doctor\"' --by target": "these words in this order",
     },
-    "site": {"crosswind site giving-in --out pages": "then open pages/index.html"},
     "export": {
-        "crosswind export --format csv --out verdicts.csv": "a line for each verdict",
-        "crosswind export m01_s002 --format md --out read": "some conversations to read",
+        "crosswind export csv --out verdicts.csv": "a line for each verdict",
+        "crosswind export md m01_s002 --out read": "some conversations to read",
+        "crosswind export html giving-in": "one page for a browser",
+        "crosswind export site --out pages": "then open pages/index.html",
     },
     "label": {
         "crosswind label giving-in": "in the terminal",
         "crosswind label giving-in --export labels.csv": "or in a spreadsheet,",
         "crosswind label giving-in --import labels.csv": "and back",
-    },
-    "adjudicate": {
-        "crosswind adjudicate giving-in": "decide with keys",
-        "crosswind adjudicate giving-in 3 --present": "decide on one that is listed",
+        "crosswind label giving-in --decide": "settle what differs",
     },
     "calibrate": {
         "crosswind calibrate giving-in": "every judge against the labels",
         "crosswind calibrate giving-in --compare a b": "two judges on the same labels",
     },
     "doctor": {"crosswind doctor --call": "before a long run"},
-    "mirror": {
-        "crosswind mirror --diff": "what was edited by hand",
-        "crosswind mirror giving-in --overwrite": "write one benchmark anew",
+    "repair": {
+        "crosswind repair": "the store, from its files",
+        "crosswind repair --files --diff": "what was edited by hand",
+        "crosswind repair giving-in --files": "the files of one benchmark",
     },
     "import": {
         "crosswind import ~/study-2025 --dry-run": "what would be imported",

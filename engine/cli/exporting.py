@@ -37,10 +37,18 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 
 
 def export(arguments: argparse.Namespace) -> int:
+    if arguments.format in _RESULTS:
+        from engine.cli.reporting import export_results  # what is exported here knows no figures
+
+        return export_results(arguments)
+    if arguments.format == "site":
+        from engine.cli.publishing import site
+
+        return site(arguments)
     session = open_to_read(arguments)
     is_folder = arguments.format in _FOLDERS
     if arguments.out is None and is_folder:
-        what = f"--format {arguments.format} makes {_FOLDERS[arguments.format]}"
+        what = f"{arguments.format} makes {_FOLDERS[arguments.format]}"
         raise InputError(Problem(what, hint="name a folder with --out"))
     if arguments.out is not None:
         refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
@@ -67,6 +75,7 @@ def export(arguments: argparse.Namespace) -> int:
     return 0
 
 
+_RESULTS: Final = frozenset({"html", "rates"})
 _LOGS: Final = {"inspect": eval_file, "inspect-json": json_file}
 _FOLDERS: Final = {
     "md": "one document a conversation",

@@ -1,5 +1,5 @@
-"""The commands with which people label conversations and compare a judge with those labels: label,
-adjudicate, calibrate."""
+"""The commands with which people label conversations and compare a judge with those labels: label
+and calibrate."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.analysis.calibration import LEAST_LABELS, Calibration, Split
 from engine.analysis.calibration_words import calibration_lines, comparison_lines, confusion_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
+from engine.cli.pages import HtmlPage
 from engine.cli.person_labels import PersonDisputes, PersonSample, definition_of
-from engine.cli.reporting import html_page
 from engine.cli.session import Session, open_session, open_to_read
 from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
@@ -58,6 +58,10 @@ _WORDS: Final[Mapping[str, LabelAnswer]] = {
 
 
 def label(arguments: argparse.Namespace) -> int:
+    if arguments.decide is not None:
+        return _decide(arguments)
+    if arguments.present is not None or arguments.reason:
+        raise InputError(Problem("a decision takes `--decide NUMBER`, as `--decide` lists them"))
     sample = opened_sample(arguments)
     session, definition, labelling = sample.session, sample.definition, sample.labelling
     if arguments.read is not None:
@@ -77,7 +81,8 @@ def opened_sample(arguments: argparse.Namespace) -> PersonSample:
     """The sample that the command asks for. Raises `CrosswindError`."""
     session = open_session(arguments)
     size = SAMPLE_SIZE if arguments.sample is None else arguments.sample
-    words = (arguments.benchmark, arguments.by, size, arguments.seed or SAMPLE_SEED)
+    name = session.one_benchmark(arguments.benchmark)
+    words = (name, arguments.by, size, arguments.seed or SAMPLE_SEED)
     sample = PersonSample.open(session, *words, new=arguments.new)
     for line in _goes_on(sample.labelling, arguments):
         tell(f"note: {line}")
@@ -234,26 +239,27 @@ def _as_json(progress: LabellingProgress) -> dict[str, Any]:
 # What people disagree on
 
 
-def adjudicate(arguments: argparse.Namespace) -> int:
+def _decide(arguments: argparse.Namespace) -> int:
     disputes = opened_disputes(arguments)
-    if arguments.id is None:
+    if not arguments.decide:
         _tell_disputed(disputes.disputes, as_json=arguments.json)
         return DONE
-    dispute = next(
-        (dispute for dispute in disputes.disputes if dispute.short_id == arguments.id), None
-    )
+    known = {dispute.short_id: dispute for dispute in disputes.disputes}
+    dispute = known.get(arguments.decide)
     if dispute is None:
-        raise not_disputed(disputes.definition.name, arguments.id)
-    if arguments.decide is None or not (arguments.reason or "").strip():
+        raise not_disputed(disputes.definition.name, arguments.decide)
+    if arguments.present is None or not (arguments.reason or "").strip():
         raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
-    disputes.decide(dispute, present=arguments.decide, reason=arguments.reason)
-    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {disputes.person}")
+    disputes.decide(dispute, present=arguments.present, reason=arguments.reason)
+    out(f"{arguments.decide}: {answer_word(arguments.present)}, decided by {disputes.person}")
     return DONE
 
 
 def opened_disputes(arguments: argparse.Namespace) -> PersonDisputes:
     """The disputes of the benchmark. Raises `CrosswindError`."""
-    return PersonDisputes.open(open_session(arguments), arguments.benchmark, arguments.by)
+    session = open_session(arguments)
+    name = session.one_benchmark(arguments.benchmark)
+    return PersonDisputes.open(session, name, arguments.by)
 
 
 def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
@@ -308,8 +314,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
     if not 0 < arguments.width < 1:
         raise InputError(Problem("--width: expected a share above 0 and below 1, such as 0.1"))
-    definition = definition_of(session, arguments.benchmark)
-    page = html_page(arguments, _PAGE, session)
+    definition = definition_of(session, session.one_benchmark(arguments.benchmark))
+    page = None if arguments.html is None else HtmlPage.of(arguments.html or _PAGE, session)
     with session.reader() as reader:
         labelled = LabelledJudges.of(definition, session.config, reader)
     if labelled is None:

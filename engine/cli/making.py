@@ -1,24 +1,16 @@
-"""The commands that make files: init, new, mirror."""
+"""The commands that make files: init, new; and the samples of the demo."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import shutil
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from engine.cli.console import out, tell
-from engine.cli.pipelines import planning, writing
-from engine.cli.session import Session, open_session
-from engine.config.benchmark_file import load_definition
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import find_workspace
 from engine.errors import InputError, Problem
-from engine.pipeline.files import differences
-from engine.pipeline.run import mirror_benchmark
-from engine.store.mirror import EditPolicy
 
 
 def init(arguments: argparse.Namespace) -> int:
@@ -33,45 +25,6 @@ def new(arguments: argparse.Namespace) -> int:
     for path in new_benchmark(find_workspace(start), arguments.name):
         out(str(path))
     tell("next: describe what you measure in it, then `crosswind run`")
-    return 0
-
-
-def mirror(arguments: argparse.Namespace) -> int:
-    session: Session = open_session(arguments)
-    names = session.benchmarks(arguments.benchmarks)
-    if arguments.diff:
-        return _differences(session, names)
-    failed = False
-    with writing(session) as pipeline:
-        for name in names:
-            report = asyncio.run(mirror_benchmark(pipeline, name, _edits(arguments)))
-            for path in report.written:
-                out(str(path))
-            for path in report.accepted:
-                tell(f"note: {path} stays as it is; remove it to have it written again")
-            for sentence in (*report.kept, *report.failed):
-                tell(f"note: {sentence}")
-            failed = failed or bool(report.failed)
-    return 1 if failed else 0
-
-
-def _edits(arguments: argparse.Namespace) -> EditPolicy:
-    if arguments.keep:
-        return EditPolicy.KEEP
-    return EditPolicy.OVERWRITE if arguments.overwrite else EditPolicy.LEAVE
-
-
-def _differences(session: Session, names: Sequence[str]) -> int:
-    """Print the differences. This changes nothing, so an engine may be at work."""
-    edited = False
-    with planning(session) as planner:
-        for name in names:
-            definition = load_definition(session.workspace.definition_path(name))
-            for line in differences(planner.context(definition)):
-                edited = True
-                out(line)
-    if not edited:
-        tell("no file was edited by hand")
     return 0
 
 

@@ -82,7 +82,7 @@ def _checked_path(word: str) -> Path:
             Problem(
                 f"{word!r} is no page, expected a file that ends with .html",
                 key="--html",
-                hint="names of benchmarks stand before it: NAME --html FILE",
+                hint="this is the file: names of benchmarks stand before it",
             )
         )
     if not path.parent.is_dir():

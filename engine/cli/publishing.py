@@ -1,4 +1,4 @@
-"""`crosswind site`: results and transcripts as web pages."""
+"""`crosswind export site`: results and transcripts as web pages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from engine.cli.pages import names_to_hide
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import plural
+from engine.errors import InputError, Problem
 from engine.pipeline.results import counted_of
 from engine.pipeline.validation import report_of, validations
 from engine.report.site.build import CountedBenchmark, refuse_others, write_site
@@ -20,7 +21,10 @@ from engine.store.reader import Reader
 
 def site(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
-    names = session.benchmarks(arguments.benchmarks)
+    names = session.benchmarks(arguments.names)
+    if arguments.out is None:
+        what = "a site is a folder of many files"
+        raise InputError(Problem(what, hint="name it with --out: a new one, or an earlier site"))
     refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
     refuse_others(arguments.out)
     with session.reader() as reader:

@@ -1,4 +1,4 @@
-"""`crosswind repair`: rebuilds a damaged or missing store."""
+"""`crosswind repair`: rebuilds a damaged or missing store, or the files from the store."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ from typing import Final
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.importing import complaints, report_lines
-from engine.cli.pipelines import writing
+from engine.cli.pipelines import planning, writing
 from engine.cli.session import Session, open_session
+from engine.config.benchmark_file import load_definition
 from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.importing.repair import Examination, Repair, examine, repair
-from engine.pipeline.files import store_counts
+from engine.pipeline.files import differences, store_counts
+from engine.pipeline.run import mirror_benchmark
+from engine.store.mirror import EditPolicy
 from engine.store.open_reader import is_older
 from engine.store.salvage import SavedTable
 
 
 def run_repair(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
+    if arguments.files:
+        return _write_files(session, arguments)
+    if arguments.benchmarks or arguments.diff or arguments.keep or arguments.overwrite:
+        hint = "the store is mended as a whole: add `--files` to write files from it"
+        raise InputError(Problem("benchmarks and edited files belong to `--files`", hint=hint))
     session.make_way()
     examination = examine(session.workspace, session.store_path, session.config)
     if examination.is_sound:
@@ -182,3 +190,45 @@ def _report_lines(done: Repair) -> Iterator[str]:
             yield f"  {line}"
     else:
         yield "nothing that was done is missing"
+
+
+# The files, from the store
+
+
+def _write_files(session: Session, arguments: argparse.Namespace) -> int:
+    """Write the files of the benchmarks from the store."""
+    names = session.benchmarks(arguments.benchmarks)
+    if arguments.diff:
+        return _differences(session, names)
+    failed = False
+    with writing(session) as pipeline:
+        for name in names:
+            report = asyncio.run(mirror_benchmark(pipeline, name, _edits(arguments)))
+            for path in report.written:
+                out(str(path))
+            for path in report.accepted:
+                tell(f"note: {path} stays as it is; remove it to have it written again")
+            for sentence in (*report.kept, *report.failed):
+                tell(f"note: {sentence}")
+            failed = failed or bool(report.failed)
+    return 1 if failed else 0
+
+
+def _edits(arguments: argparse.Namespace) -> EditPolicy:
+    if arguments.keep:
+        return EditPolicy.KEEP
+    return EditPolicy.OVERWRITE if arguments.overwrite else EditPolicy.LEAVE
+
+
+def _differences(session: Session, names: Sequence[str]) -> int:
+    """Print the differences. This changes nothing, so an engine may be at work."""
+    edited = False
+    with planning(session) as planner:
+        for name in names:
+            definition = load_definition(session.workspace.definition_path(name))
+            for line in differences(planner.context(definition)):
+                edited = True
+                out(line)
+    if not edited:
+        tell("no file was edited by hand")
+    return 0

@@ -1,14 +1,15 @@
-"""`crosswind results`: a table, JSON, CSV, a methods text or an HTML page."""
+"""`crosswind results`: a table, JSON or a methods text; and results as files."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, Overall
 from engine.analysis.methods import methods
@@ -24,11 +25,9 @@ from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.pipeline.results import CountedResults, counted_of
 from engine.report.html.view import MOST_EVIDENCE, Evidence, evidence_of
+from engine.report.writing import refuse_ours, refuse_taken, write_file
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
-
-if TYPE_CHECKING:
-    from engine.cli.pages import HtmlPage
 
 _PAGE: Final = "results.html"
 
@@ -37,35 +36,20 @@ def results(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
     names = session.benchmarks(arguments.benchmarks)
     gates = parse_gates(arguments.fail_under)
-    page = html_page(arguments, _PAGE, session)
-    most_evidence = MOST_EVIDENCE // max(1, len(names))
     targets = _targets(session, arguments.target)
     with session.reader() as reader:
-        analyses: dict[str, Analysis] = {}
-        evidence: dict[str, Sequence[Evidence]] = {}
-        for name, counted in _counted_results(session, reader, names, fresh=arguments.fresh):
-            analyses[name] = counted.analysis
-            if page is not None:
-                judged = counted.stored.counting
-                # but at least one piece of each metric
-                most = max(most_evidence, len(counted.analysis.metrics))
-                evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
+        counted = _counted_results(session, reader, names, fresh=arguments.fresh)
+        analyses = {name: counted.analysis for name, counted in counted}
     every = list(analyses.values())
     together = overall(every)
     shown: list[Analysis] = [together] if arguments.overall else every
     outcome = judge_all(shown, gates, targets) if gates else None
-    if page is not None:
-        # one benchmark alone has nothing to be put together with
-        whole = shown if arguments.overall or len(every) < 2 else [together, *every]
-        page.write_results(names, whole, evidence)
-    elif arguments.json:
+    if arguments.json:
         out_json(
             as_object(together)
             if arguments.overall
             else {name: as_rows(analysis) for name, analysis in analyses.items()}
         )
-    elif arguments.csv:
-        _write_csv_of_all(together) if arguments.overall else _write_csv(analyses)
     elif arguments.methods:
         _print_methods([*every, together] if arguments.overall else every)
     else:
@@ -75,6 +59,46 @@ def results(arguments: argparse.Namespace) -> int:
     for line in outcome.lines:
         tell(line)
     return outcome.exit_code
+
+
+def export_results(arguments: argparse.Namespace) -> int:
+    """Write the results as a page for a browser or as CSV. Raises `InputError`."""
+    session = open_to_read(arguments)
+    names = session.benchmarks(arguments.names)
+    page = None
+    if arguments.format == "html":
+        # 0.1 s for the templates and what knows models and keys, which a table does not need
+        from engine.cli.pages import HtmlPage
+
+        page = HtmlPage.of(str(arguments.out or _PAGE), session)
+    elif arguments.out is not None:
+        refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
+        refuse_taken(arguments.out, force=arguments.force, folder=False)
+    most_evidence = MOST_EVIDENCE // max(1, len(names))
+    analyses: dict[str, Analysis] = {}
+    evidence: dict[str, Sequence[Evidence]] = {}
+    with session.reader() as reader:
+        for name, counted in _counted_results(session, reader, names, fresh=arguments.fresh):
+            analyses[name] = counted.analysis
+            if page is not None:
+                judged = counted.stored.counting
+                # but at least one piece of each metric
+                most = max(most_evidence, len(counted.analysis.metrics))
+                evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
+    every = list(analyses.values())
+    together = overall(every)
+    if page is not None:
+        # one benchmark alone has nothing to be put together with
+        alone = [together] if arguments.overall else every
+        page.write_results(names, alone if len(alone) < 2 else [together, *every], evidence)
+        return 0
+    rows = _rates_of_all(together) if arguments.overall else _rates(analyses)
+    if arguments.out is None:
+        for line in rows:
+            sys.stdout.write(line)
+    else:
+        write_file(arguments.out, rows)
+    return 0
 
 
 def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
@@ -137,26 +161,14 @@ def _print_methods(analyses: Iterable[Analysis]) -> None:
             out()
 
 
-def html_page(arguments: argparse.Namespace, default: str, session: Session) -> HtmlPage | None:
-    """The page of `--html`, called `default` where it is not named; None without the option. Raises
-    `InputError`."""
-    if arguments.html is None:
-        return None
-    # 0.1 s for the templates and what knows models and keys, which a table does not need
-    from engine.cli.pages import HtmlPage
-
-    return HtmlPage.of(arguments.html or default, session)
-
-
 # For a spreadsheet
 
 
-def _write_csv(analyses: Mapping[str, Analysis]) -> None:
+def _rates(analyses: Mapping[str, Analysis]) -> Iterator[str]:
     """One line for each benchmark, target and metric."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     figures = ["pass_rate", "low", "high", "n_passed", "n_total", "served_by_others", "n_stale"]
     more = ["metric_name", "metric_type", "unscored", "n_effective", "base_scenarios"]
-    writer.writerow(["benchmark", "target", "metric", *figures, *more, *_MADE_WITH])
+    yield _csv_line(["benchmark", "target", "metric", *figures, *more, *_MADE_WITH])
     for name, analysis in analyses.items():
         metrics = {metric.id: metric for metric in analysis.metrics}
         for target in analysis.targets:
@@ -176,7 +188,7 @@ def _write_csv(analyses: Mapping[str, Analysis]) -> None:
                     row = [*names, *_cells(cell), _without_formula(others), stale]
                     row += [_without_formula(about.name), about.track.value, cell.of - cell.scored]
                     row += [round(cell.effective_n, 3), cell.base_scenarios, *made_with]
-                    writer.writerow(row)
+                    yield _csv_line(row)
 
 
 _MADE_WITH: Final = (
@@ -185,13 +197,12 @@ _MADE_WITH: Final = (
 )
 
 
-def _write_csv_of_all(overall: Overall) -> None:
+def _rates_of_all(overall: Overall) -> Iterator[str]:
     """One line for each target and track that has a rate."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     figures = ["pass_rate", "low", "high", "n_passed", "n_total", "unscored", "n_effective"]
     beyond = ["like_these_low", "like_these_high", "best_rank", "worst_rank"]
     over = ["base_scenarios", "benchmarks", "benchmarks_without", "n_stale_both_tracks"]
-    writer.writerow(
+    yield _csv_line(
         ["target", "metric_type", *figures, *over, *beyond, "served_by_others", *_MADE_WITH]
     )
     for target in overall.targets:
@@ -219,7 +230,13 @@ def _write_csv_of_all(overall: Overall) -> None:
             row += [_without_formula(" ".join(overall.missing_benchmarks(target, track))), stale]
             row += [None, None] if like is None else _cells(like)[1:3]
             row += [None, None] if rank is None else [rank.best, rank.worst]
-            writer.writerow([*row, _without_formula(others), *_made_with(overall, target.target)])
+            yield _csv_line([*row, _without_formula(others), *_made_with(overall, target.target)])
+
+
+def _csv_line(cells: Iterable[object]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
 
 
 def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:

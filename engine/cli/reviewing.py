@@ -63,7 +63,7 @@ def review(arguments: argparse.Namespace) -> int:
         for line in (line for page in pages for line in page_lines(page)):
             out(line)
         return DONE
-    name = _only_one(session, arguments.benchmark)
+    name = session.one_benchmark(arguments.benchmark)
     entries = page_of(session, name).entries
     asked = ReviewRequest(
         name,
@@ -83,7 +83,7 @@ def review(arguments: argparse.Namespace) -> int:
 
 def _generate(session: Session, arguments: argparse.Namespace) -> int:
     """Have the generator rewrite one metric or scenario, and print the difference."""
-    name = _only_one(session, arguments.benchmark)
+    name = session.one_benchmark(arguments.benchmark)
     before = page_of(session, name)
     entry = before.entry(arguments.generate)
     if entry is None:
@@ -284,14 +284,6 @@ def _action(arguments: argparse.Namespace) -> ReviewAction | None:
     if arguments.reject:
         return ReviewAction.REJECT
     return ReviewAction.UNDO if arguments.undo else None
-
-
-def _only_one(session: Session, name: str | None) -> str:
-    names = session.benchmarks([name] if name else [])
-    if len(names) != 1:
-        hint = f"there is: {', '.join(names)}"
-        raise InputError(Problem("name one benchmark", hint=hint))
-    return names[0]
 
 
 def _resolved_ids(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str]:

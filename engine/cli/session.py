@@ -154,6 +154,13 @@ class Session:
         """What counts by the files as they are. Raises `InputError`."""
         return _counts(self.workspace, self.config, benchmark, reader)
 
+    def one_benchmark(self, name: str | None) -> str:
+        """The named benchmark, or the only one. Raises `InputError` where there are several."""
+        names = self.benchmarks([name] if name else [])
+        if len(names) != 1:
+            raise InputError(Problem("name one benchmark", hint=f"there is: {', '.join(names)}"))
+        return names[0]
+
     @property
     def target_ids(self) -> set[str]:
         return {target.id for target in self.config.targets}

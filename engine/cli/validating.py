@@ -54,6 +54,7 @@ LEGEND = f"{RATES}\n[all shifts at once in 95% of such runs] · ! significant"
 
 def validate(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
+    arguments.benchmark = session.one_benchmark(arguments.benchmark)
     if arguments.report:
         return _show_again(session, arguments)
     asked = _validation_asked_for(session, arguments)

@@ -215,7 +215,7 @@ def place_branch(asked: Validation) -> None:
     if asked.branch.role is Role.USER:
         scenarios = original.path.with_name(SCENARIOS_FILE)
         if not scenarios.exists():
-            hint = f"`crosswind mirror {asked.benchmark}` writes it"
+            hint = f"`crosswind repair {asked.benchmark} --files` writes it"
             raise InputError(Problem("the scenarios are not in their file", scenarios, hint=hint))
         _put_file(asked.folder / original.path.name, read_regular(original.path))
         if _rows(scenarios) != _rows(asked.folder / SCENARIOS_FILE):

@@ -177,7 +177,7 @@ def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
 
 
 def as_object(conversation: Conversation) -> dict[str, Any]:
-    """The object of a line of `crosswind export --format jsonl`."""
+    """The object of a line of `crosswind export jsonl`."""
     take, scenario, metric = conversation.take, conversation.scenario, conversation.metric
     played_from: dict[str, Any] = {}
     if scenario is not None:

@@ -435,8 +435,8 @@ def _kept_sentence(relative: str) -> str:
     advice = (
         "the next run takes in what was changed"
         if relative.endswith("/scenarios.json")
-        else "`crosswind mirror --diff` shows the difference, `--keep` leaves it so for good, "
-        "`--overwrite` puts ours in its place"
+        else "`crosswind repair --files --diff` shows the difference, `--keep` leaves it so for "
+        "good, `--overwrite` puts ours in its place"
     )
     return (
         f"{relative} is not as Crosswind wrote it and was left as it is; what the store holds is "

@@ -151,10 +151,8 @@ def planned(root: Path) -> Iterator[Row]:
 
 def exported(root: Path) -> Iterator[Row]:
     with TemporaryDirectory(prefix="cw", dir=root.parent) as folder:
-        lines, lines_cpu = crosswind(
-            root, "export", "--out", f"{folder}/lines.jsonl", "--format", "jsonl"
-        )
-        documents, cpu = crosswind(root, "export", "--out", f"{folder}/documents", "--format", "md")
+        lines, lines_cpu = crosswind(root, "export", "jsonl", "--out", f"{folder}/lines.jsonl")
+        documents, cpu = crosswind(root, "export", "md", "--out", f"{folder}/documents")
     taken = f"{lines:.1f} s ({lines_cpu:.1f} s of CPU)"
     yield Row("export of all conversations as lines of JSON", taken, "")
     ratio = f"{documents:.1f} s, {documents / lines:.2f} of it ({cpu / lines_cpu:.2f} of its CPU)"

@@ -67,7 +67,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     shutil.rmtree(folder / "theirs")
     yield told("search, and its index", crosswind(first, "search", "friend"))
     yield told("results", crosswind(first, "run", "--stage", "aggregate", "--headless"))
-    yield told("mirror of all benchmarks", crosswind(first, "mirror"))
+    yield told("mirror of all benchmarks", crosswind(first, "repair", "--files"))
     second = empty_workspace(folder / "second", size)
     yield imported("our files of the same", first, second, size)
     yield compared("from their files", first / "crosswind.db", second / "crosswind.db")
@@ -76,7 +76,8 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     rich, again = folder / "rich", empty_workspace(folder / "again", size)
     build_store(rich, size)
     yield told(
-        "mirror of all benchmarks, of a store that was played here", crosswind(rich, "mirror")
+        "mirror of all benchmarks, of a store that was played here",
+        crosswind(rich, "repair", "--files"),
     )
     yield imported("our files of a store that was played here", rich, again, size)
     yield compared("played here", rich / "crosswind.db", again / "crosswind.db")

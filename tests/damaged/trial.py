@@ -38,8 +38,8 @@ AFTERWARDS: Final = (
     *reversed(COMMANDS),
     ("doctor",),
     ("search", "the"),
-    ("mirror",),
-    ("export", "--format", "jsonl"),
+    ("repair", "--files"),
+    ("export", "jsonl"),
     ("status", "--json"),
     ("run", "--explain"),
 )

@@ -145,7 +145,9 @@ def test_a_store_whose_log_was_lost_is_used_and_what_is_missing_is_done_again(
             assert repaired.returncode == 1, repaired.stderr
             assert "rows written last, what the files do not hold" in repaired.stdout
             done = scene.ask("run", "--headless")
-            assert scene.ask("mirror", "--overwrite").returncode == 0  # of an earlier store
+            assert (
+                scene.ask("repair", "--files", "--overwrite").returncode == 0
+            )  # of an earlier store
         else:
             assert "without its log" in done.stderr
         assert done.returncode == 0, done.stderr

@@ -117,7 +117,7 @@ def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
     out = said_by("show", judged)
     assert "verdict of includes" in out
     assert "verdict of offline:evaluator, counts" in out
-    said_by("export", "sums", "--format", "inspect", "--out", str(tmp_path / "out"))
+    said_by("export", "inspect", "sums", "--out", str(tmp_path / "out"))
     words = [python, "-c", READ, str(tmp_path / "out")]
     told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     found = json.loads(told.splitlines()[-1])
@@ -131,7 +131,7 @@ def test_inspect_reads_what_is_exported(tmp_path: Path, python: str) -> None:
     for form in ("inspect", "inspect-json"):
         logs = tmp_path / form
         where = ["--workspace", str(place.root), "--out", str(logs)]
-        command("export", "--format", form, *where, code=0)
+        command("export", form, *where, code=0)
         words = [python, "-c", READ, str(logs)]
         said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
         found[form] = json.loads(said.splitlines()[-1])

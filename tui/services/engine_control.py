@@ -381,7 +381,9 @@ class EngineControl:
 
     def adjudicate(self, benchmark: str, then: Callable[[DisputeSource], None]) -> None:
         """Find what labellers disagree on; `then` gets it."""
-        self._look_up(self._backend.disputes, benchmark, then, f"crosswind adjudicate {benchmark}")
+        self._look_up(
+            self._backend.disputes, benchmark, then, f"crosswind label {benchmark} --decide"
+        )
 
     def _look_up(
         self, find: Callable[[str], T] | None, name: str, then: Callable[[T], None], command: str

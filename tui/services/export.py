@@ -134,7 +134,7 @@ def as_text(reader: Reader, subject: Subject) -> str:
 
 
 def as_markdown(reader: Reader, subject: Subject, counts: Counts | None) -> str:
-    """A conversation as `crosswind export --format md` writes it, with messages escaped, but with
+    """A conversation as `crosswind export md` writes it, with messages escaped, but with
     every take. Raises `StoreError`."""
     return _every_take(reader, subject, counts, markdown=True)
 
@@ -145,7 +145,7 @@ def as_json(reader: Reader, subject: Subject) -> str:
 
 
 def as_table(watch: Watch, listed: Sequence[int]) -> str:
-    """These takes' conversations as `crosswind export --format csv` writes them. Raises
+    """These takes' conversations as `crosswind export csv` writes them. Raises
     `StoreError`."""
     # imported with the first file, as in `_every_take`: no frame waits for it
     from engine.report.conversation import conversations, csv_lines

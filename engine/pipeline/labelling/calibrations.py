@@ -125,7 +125,7 @@ class LabelledJudges:
             yield f"{plural(labels.cannot_tell, 'conversation')} left out: people cannot tell"
         if labels.disputed:
             disputed = plural(len(labels.disputed), "conversation")
-            yield f"{disputed} left out: people disagree, and `crosswind adjudicate` settles it"
+            yield f"{disputed} left out: people disagree, and `crosswind label --decide` settles it"
         if labels.replaced:
             replaced = plural(labels.replaced, "conversation")
             yield f"{replaced} left out: played again, or no longer asked for"

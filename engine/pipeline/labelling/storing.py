@@ -168,5 +168,5 @@ def _taken_back(
 def not_disputed(benchmark: str, conversation: str) -> InputError:
     """The error for a conversation without a dispute: agreed on, unlabelled, or already decided."""
     shown = conversation if len(conversation) <= 40 else f"{conversation[:39]}…"
-    hint = f"`crosswind adjudicate {benchmark}` lists what they disagree on"
+    hint = f"`crosswind label {benchmark} --decide` lists what they disagree on"
     return InputError(Problem(f"people do not disagree on {shown!r}", hint=hint))

@@ -120,7 +120,7 @@ def refuse_others(place: Path) -> None:
     if not place.is_dir():
         raise InputError(Problem("expected a folder, found something else", place))
     if any(place.iterdir()) and not (place / MANIFEST).exists():
-        hint = "name a new folder, an empty one, or one that `crosswind site` made"
+        hint = "name a new folder, an empty one, or one that `crosswind export site` made"
         raise InputError(Problem("this folder holds other files", place, hint=hint))
     own_files(place)
 
@@ -154,7 +154,7 @@ def own_files(place: Path) -> set[str]:
     names = _manifest_names(path)
     if names is None or not all(_is_inside(place, name) for name in names):
         hint = "name another folder, or delete this one if it was a site"
-        what = "this is not the list of files that `crosswind site` writes"
+        what = "this is not the list of files that `crosswind export site` writes"
         raise InputError(Problem(what, path, hint=hint))
     return {*names, MANIFEST}
 

@@ -26,9 +26,9 @@ from tests.engine.commands import command, crosswind
         (["show"], "missing: ID"),
         (["search", "x", "--limit", "many"], "--limit many: expected a whole number"),
         (["pilot", "--budget", "0"], "--budget 0: expected US dollars above 0"),
-        (["results", "--json", "--csv"], "not allowed with"),
+        (["results", "--json", "--methods"], "not allowed with"),
         (["--wrokspace", "x"], "did you mean --workspace?"),
-        (["site", "--out", "y", "--dir", "x"], "see `crosswind site --help`"),
+        (["export", "md", "--dir", "x"], "see `crosswind export --help`"),
     ],
 )
 def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) -> None:
@@ -87,7 +87,7 @@ def test_each_example_is_a_command_line_and_fits_in_one_line_of_the_help(
 
 def test_commands_without_an_example_take_nothing_to_show_one_of() -> None:
     names = {name for name in commands_of(build_parser()) if " " not in name}
-    assert names - set(EXAMPLES) == {"pause", "repair", "resume", "watch"}
+    assert names - set(EXAMPLES) == {"pause", "resume", "watch"}
 
 
 def test_help_lists_each_command_once_below_what_one_is_about() -> None:

@@ -159,7 +159,7 @@ def test_search_says_how_many_messages_its_limit_leaves_out(demo: Demo) -> None:
 
 
 def test_results_can_be_read_by_a_spreadsheet(demo: Demo) -> None:
-    lines = crosswind_in(demo.root, "results", "--csv").out.splitlines()
+    lines = crosswind_in(demo.root, "export", "rates").out.splitlines()
     assert lines[0] == (
         "benchmark,target,metric,pass_rate,low,high,n_passed,n_total,served_by_others,n_stale,"
         "metric_name,metric_type,unscored,n_effective,base_scenarios,"

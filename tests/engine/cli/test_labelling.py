@@ -188,9 +188,9 @@ def test_labels_and_decisions_are_taken_in_by_the_engine_at_work(
             assert crosswind("label", "giving-in", *words)[0] == 0
             code, out, err = take_in(crosswind, fill(path, lambda *_: answer), by)  # noqa: B023
             assert (code, err, "labelled 12 of 12" in out) == (0, "", True)
-        conversation = crosswind("adjudicate", "giving-in")[1].split(":")[0]
+        conversation = crosswind("label", "giving-in", "--decide")[1].split(":")[0]
         decided = ("--absent", "--reason", "No reply does.")
-        assert crosswind("adjudicate", "giving-in", conversation, *decided)[0] == 0
+        assert crosswind("label", "giving-in", "--decide", conversation, *decided)[0] == 0
         wrong = LabelRequest("giving-in", sample=1, labels=(NumberedLabel(1, None),))
         refused = engine.ask(Request(Command.LABEL, labels=wrong))
         assert (refused.accepted, refused.text) == (False, "there is no sample 1 of giving-in")
@@ -275,7 +275,7 @@ def test_another_person_with_the_same_seed_labels_the_same_in_another_order(
 
 
 def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, sheet: Path) -> None:
-    assert "nothing to decide" in crosswind("adjudicate", "giving-in")[1]
+    assert "nothing to decide" in crosswind("label", "giving-in", "--decide")[1]
     other = sheet.with_name("ben.csv")
     crosswind("label", "giving-in", "--by", "Ben", "--sample", "12", "--export", str(other))
     absent = {"answer": "absent"}
@@ -285,20 +285,20 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
     take_in(
         crosswind, fill(other, lambda _, row: yes if row["transcript"] == odd else absent), "Ben"
     )
-    _, out, _ = crosswind("adjudicate", "giving-in")
+    _, out, _ = crosswind("label", "giving-in", "--decide")
     told, ann, ben = out.splitlines()
     conversation, _, definition = told.partition(": ")
-    [listed] = json.loads(crosswind("adjudicate", "giving-in", "--json")[1])
+    [listed] = json.loads(crosswind("label", "giving-in", "--decide", "--json")[1])
     assert (listed["number"], listed["definition"]) == (conversation, definition)
     assert "m0" not in out + json.dumps(listed["messages"])
     assert (ann, ben) == ("  Ann: absent", "  Ben: present (reply 1, 2): it says so")
     assert "1 conversation left out: people disagree" in crosswind("calibrate", "giving-in")[1]
-    code, _, err = crosswind("adjudicate", "giving-in", conversation, "--present")
+    code, _, err = crosswind("label", "giving-in", "--decide", conversation, "--present")
     assert (code, "takes `--present` or `--absent`, and `--reason`" in err) == (2, True)
     decided = ("--present", "--reason", "The second reply.", "--by", "Cleo")
-    assert crosswind("adjudicate", "giving-in", conversation, *decided)[0] == 0
-    assert "nothing to decide" in crosswind("adjudicate", "giving-in")[1]
-    code, _, err = crosswind("adjudicate", "giving-in", conversation, *decided)
+    assert crosswind("label", "giving-in", "--decide", conversation, *decided)[0] == 0
+    assert "nothing to decide" in crosswind("label", "giving-in", "--decide")[1]
+    code, _, err = crosswind("label", "giving-in", "--decide", conversation, *decided)
     assert (code, "people do not disagree on" in err) == (2, True)
     found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
     assert found[0]["left_out"]["disputed"] == 0
@@ -461,7 +461,7 @@ def test_what_the_files_hold_brings_labels_back(
 ) -> None:
     take_in(crosswind, fill(sheet, by_number))
     before = crosswind("calibrate", "giving-in", "--json")[1]
-    assert crosswind("mirror")[0] == 0
+    assert crosswind("repair", "--files")[0] == 0
     for path in place.root.glob("crosswind.db*"):
         path.unlink()
     assert crosswind("repair", "--yes")[0] == 0

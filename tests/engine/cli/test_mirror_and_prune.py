@@ -34,13 +34,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             said = [message(seq, 1, speaker) for speaker in Speaker]
             write(store, *said, TakeEndRow(take=seq, stop_reason=StopReason.TURN_LIMIT))
             write(store, verdict(seq, passed=True))
-    crosswind(root, "mirror", NAME, code=0)
+    crosswind(root, "repair", "--files", NAME, code=0)
     return root
 
 
 def test_an_edited_file_is_shown_kept_or_written_anew(root: Path) -> None:
     def mirror(*options: str) -> tuple[list[str], str]:
-        said = crosswind(root, "mirror", NAME, *options, code=0)
+        said = crosswind(root, "repair", "--files", NAME, *options, code=0)
         return said.out.splitlines(), said.err
 
     scores = root / "benchmarks" / NAME / "runs" / "steadfast" / "scores.json"

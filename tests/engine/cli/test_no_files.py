@@ -94,12 +94,16 @@ def test_a_benchmark_that_leads_to_a_device_is_said_to(place: Path) -> None:
 AMONG: Final[dict[str, list[tuple[str, ...]]]] = {
     "scenarios.json": [
         ("repair", "--yes"),
-        ("mirror",),
+        ("repair", "--files"),
         ("doctor",),
         ("validate", "giving-in", "--swap", "user", "--with", "holds", "--yes"),
     ],
-    "runs/holds/conversations.json": [("repair", "--yes"), ("mirror",), ("mirror", "--diff")],
-    "runs/holds/scores.json": [("mirror",)],
+    "runs/holds/conversations.json": [
+        ("repair", "--yes"),
+        ("repair", "--files"),
+        ("repair", "--files", "--diff"),
+    ],
+    "runs/holds/scores.json": [("repair", "--files")],
 }
 WAITED_FOR: Final = [(name, words) for name, commands in AMONG.items() for words in commands]
 

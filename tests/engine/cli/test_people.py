@@ -76,7 +76,7 @@ def test_the_whole_way_in_a_script(place: Place, tmp_path: Path) -> None:
     filled(sheet)
     told = step(0, "label", name, "--by", "Ann", "--import", str(sheet))
     assert (told["open"], len(told["labelled"])) == ([], told["size"])
-    assert step(0, "adjudicate", name) == []
+    assert step(0, "label", name, "--decide") == []
     [judge] = step(0, "calibrate", name)
     assert (judge["labels"], judge["accuracy"] is None) == (20, False)
     step(0, "results", name)

@@ -36,10 +36,10 @@ class Recounted:
         made.write(root / "theirs")
         (self.root / "config.yaml").write_text(made.config)
         crosswind(self.root, "import", str(root / "theirs"))
-        crosswind(self.root, "mirror")
+        crosswind(self.root, "repair", "--files")
         [(self.name, self.rows)] = crosswind(self.root, "results", "--json").json().items()
         self.said = sentences(crosswind(self.root, "results").out)
-        crosswind(self.root, "results", "--html", str(self.root / "page.html"))
+        crosswind(self.root, "export", "html", "--out", str(self.root / "page.html"))
         self.page = (self.root / "page.html").read_text("utf-8")
         folder = self.root / "benchmarks" / self.name
         self.found: Counted = counted(folder, made.names, made.samples, self._by_gap("p"))

@@ -101,7 +101,7 @@ def test_json_is_what_the_file_holds(crosswind: Crosswind, workspace: Path) -> N
 
 
 def test_csv_has_a_line_for_each_target_and_metric(crosswind: Crosswind) -> None:
-    _, out, _ = crosswind("results", "--csv")
+    _, out, _ = crosswind("export", "rates")
     head, *rows = csv.reader(io.StringIO(out))
     assert head[:3] == ["benchmark", "target", "metric"]
     assert [row[:3] for row in rows] == [
@@ -113,7 +113,7 @@ def test_csv_has_a_line_for_each_target_and_metric(crosswind: Crosswind) -> None
 def test_a_page_is_written_and_written_anew(crosswind: Crosswind, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     for _ in range(2):
-        code, out, _ = crosswind("results", "--html", str(page))
+        code, out, _ = crosswind("export", "html", "--out", str(page))
         assert (code, out) == (0, f"{page}\n")
     assert page.read_text().startswith("<!doctype html>")
     assert list(tmp_path.iterdir()) == [page]
@@ -124,7 +124,7 @@ def test_a_file_that_somebody_else_wrote_is_left_alone(
 ) -> None:
     page = tmp_path / "mine.html"
     page.write_text("<p>mine")
-    code, _, err = crosswind("results", "--html", str(page))
+    code, _, err = crosswind("export", "html", "--out", str(page))
     assert code == 2
     assert f"{page}: is there, and Crosswind did not write it" in err
     assert page.read_text() == "<p>mine"
@@ -138,7 +138,7 @@ def test_a_file_that_somebody_else_wrote_is_left_alone(
     ],
 )
 def test_what_is_no_place_for_a_page_is_refused(crosswind: Crosswind, word: str, said: str) -> None:
-    code, _, err = crosswind("results", "--html", word)
+    code, _, err = crosswind("export", "html", "--out", word)
     assert code == 2
     assert said in err
 
@@ -158,7 +158,7 @@ def test_gates_give_their_exit_code_and_say_why(crosswind: Crosswind) -> None:
         (["--fail-under", "negative=0.5"], "no negative metric in giving-in"),
         (["--fail-under", "positive=50"], "did you mean positive=0.5?"),
         (["--fail-under", "positive=0.5", "--target", "nobody"], "there is no target 'nobody'"),
-        (["--csv", "--json"], "not allowed with"),
+        (["--methods", "--json"], "not allowed with"),
     ],
 )
 def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,6 +20,7 @@ from tests.engine.commands import Crosswind
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.test_overall import benchmark, shares
 
+Export = Callable[..., str]
 NAMES = ("giving-in", "pressed", "waiting")
 
 
@@ -38,6 +40,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def crosswind(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Crosswind:
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *words: commands.crosswind(workspace, "results", *words)
+
+
+@pytest.fixture
+def export(workspace: Path) -> Export:
+    return lambda *words: commands.crosswind(workspace, "export", *words, code=0).out
 
 
 def test_the_table_says_of_what_it_is_the_mean_and_what_was_left_out(crosswind: Crosswind) -> None:
@@ -68,7 +75,9 @@ def test_named_benchmarks_alone_are_put_together(crosswind: Crosswind) -> None:
     assert "left out" not in out
 
 
-def test_the_files_hold_the_means_of_what_each_benchmark_says(crosswind: Crosswind) -> None:
+def test_the_files_hold_the_means_of_what_each_benchmark_says(
+    crosswind: Crosswind, export: Export
+) -> None:
     each = json.loads(crosswind("--json")[1])
     together = json.loads(crosswind("--overall", "--json")[1])
     assert (together["benchmarks"], together["nothing_scored"]) == ([*NAMES[:2]], ["waiting"])
@@ -87,7 +96,7 @@ def test_the_files_hold_the_means_of_what_each_benchmark_says(crosswind: Crosswi
         assert row["comparisons"]["targets_for_benchmarks_like_these"] == []
         assert list(row["_crosswind"]["judges"]) == ["offline:evaluator"]
 
-    lines = list(csv.DictReader(io.StringIO(crosswind("--overall", "--csv")[1])))
+    lines = list(csv.DictReader(io.StringIO(export("rates", "--overall"))))
     assert [(line["target"], line["metric_type"], line["benchmarks"]) for line in lines] == [
         (row["target_model"], "positive", "2") for row in together["targets"]
     ]
@@ -99,10 +108,10 @@ def _of(rows: list[dict[str, Any]], target: str) -> dict[str, Any]:
 
 
 def test_a_page_of_several_benchmarks_begins_with_them_together(
-    crosswind: Crosswind, tmp_path: Path
+    export: Export, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
-    crosswind("--html", str(page))
+    export("html", "--out", str(page))
     text = page.read_text()
     assert text.index("2 benchmarks together") < text.index("Giving in</span>")
     assert text.count('<article id="') == 4
@@ -110,7 +119,7 @@ def test_a_page_of_several_benchmarks_begins_with_them_together(
     assert "4 scenarios in 2 benchmarks" in text
     assert "A target&#39;s rate over them is the mean of its rates in them" in text
 
-    crosswind("giving-in", "--html", str(page))
+    export("html", "giving-in", "--out", str(page))
     alone = page.read_text()
     assert "benchmarks together" not in alone
     assert alone.count('<article id="') == 1

@@ -160,7 +160,7 @@ def _sizes(root: Path) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("command", ["run", "mirror"])
+@pytest.mark.parametrize("command", ["run", "repair"])
 def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command: str) -> None:
     """Of one that nothing else refers to, the file alone tells."""
     place = make_place(tmp_path / "place")
@@ -171,13 +171,15 @@ def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command
         connection.execute("DELETE FROM scenario WHERE scenario_id = 'm01_s001_v01'")
         connection.commit()
     assert "scenario m01_s001_v01, as its files hold it" in said(place, "doctor").out
-    done = said(place, *(("run", "--headless", "--yes") if command == "run" else ("mirror",)))
+    done = said(
+        place, *(("run", "--headless", "--yes") if command == "run" else ("repair", "--files"))
+    )
     assert done.code != 0
     assert "scenario m01_s001_v01, as its files hold it" in done.out + done.err
     assert mirrored_files(place)[name] == file
     assert said(place, "repair", "--yes").code == 0
     assert everything(place)["scenarios"] == before["scenarios"]
-    assert said(place, "mirror").code == 0
+    assert said(place, "repair", "--files").code == 0
     assert mirrored_files(place)[name] == file
     assert said(place, "doctor").code == 0
 
@@ -200,14 +202,14 @@ def test_the_newest_row_of_a_scenario_that_was_written_twice_comes_back_from_its
         connection.commit()
     told = f"scenario {lost}, as its files hold it, is missing"
     assert told in said(place, "doctor").out
-    for words in (("run", "--headless", "--yes"), ("mirror",)):
+    for words in (("run", "--headless", "--yes"), ("repair", "--files")):
         done = said(place, *words)
         assert done.code != 0
         assert told in done.out + done.err
     assert mirrored_files(place)[name] == file
     assert said(place, "repair", "--yes").code == 0
     assert everything(place)["scenarios"] == before["scenarios"]
-    assert said(place, "mirror").code == 0
+    assert said(place, "repair", "--files").code == 0
     assert mirrored_files(place)[name] == file
     assert said(place, "run", "--explain").out == explained
     assert said(place, "doctor").code == 0
@@ -244,14 +246,14 @@ def test_what_only_the_history_holds_is_missed_and_comes_back_from_it(
         connection.commit()
     told = f"scenario {lost}, as its files hold it, is missing"
     assert told in said(place, "doctor").out
-    for words in (("run", "--headless", "--yes"), ("mirror",)):
+    for words in (("run", "--headless", "--yes"), ("repair", "--files")):
         done = said(place, *words)
         assert done.code != 0
         assert told in done.out + done.err
     assert mirrored_files(place) == files
     assert said(place, "repair", "--yes").code == 0
     assert everything(place)["scenarios"] == before["scenarios"]
-    assert said(place, "mirror").code == 0
+    assert said(place, "repair", "--files").code == 0
     assert mirrored_files(place) == files
     assert said(place, "run", "--explain").out == explained
     assert said(place, "doctor").code == 0
@@ -275,6 +277,6 @@ def test_a_file_that_lags_or_that_a_person_changed_says_of_no_loss(tmp_path: Pat
     rows[0] = {**rows[0], "id": "m01_s009_v01"}
     rows[2]["_crosswind"]["base"]["persona"] = "Somebody else."  # which nobody reads
     file.write_text(json.dumps(rows), "utf-8")
-    for words in (("doctor",), ("run", "--headless", "--yes"), ("doctor",), ("mirror",)):
+    for words in (("doctor",), ("run", "--headless", "--yes"), ("doctor",), ("repair", "--files")):
         done = said(place, *words)
         assert done.code == 0, str(done)

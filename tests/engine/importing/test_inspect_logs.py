@@ -321,7 +321,7 @@ def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours
 
     def exported(root: Path, folder: Path) -> dict[str, Any]:
         where = ["--workspace", str(root), "--out", str(folder)]
-        command("export", "--format", "inspect-json", *where, "giving-in", code=0)
+        command("export", "inspect-json", *where, "giving-in", code=0)
         logs = [json.loads(path.read_text("utf-8")) for path in sorted(folder.iterdir())]
         return {log["eval"]["metadata"]["target"]: log for log in logs}
 

@@ -92,7 +92,7 @@ def test_another_configuration_has_another_digest(tmp_path: Path) -> None:
 
 
 def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(played: Place) -> None:
-    lines = list(csv.DictReader(io.StringIO(crosswind(played.root, "results", "--csv").out)))
+    lines = list(csv.DictReader(io.StringIO(crosswind(played.root, "export", "rates").out)))
     names = list(lines[0])
     assert names[:9] == [
         *("benchmark", "target", "metric", "pass_rate", "low", "high"),
@@ -111,7 +111,7 @@ def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(played:
 
 
 def test_the_page_says_it(played: Place, tmp_path: Path) -> None:
-    crosswind(played.root, "results", "--html", str(tmp_path / "page.html"), code=0)
+    crosswind(played.root, "export", "html", "--out", str(tmp_path / "page.html"), code=0)
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "Where these numbers come from" in page
     assert "offline:steadfast (steadfast-1, steadfast-2)" in page

@@ -68,10 +68,10 @@ def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
             "m01": 0,
             "m02": 4,
         }
-    lines = csv.DictReader(io.StringIO(results(edited, "--csv")))
+    lines = csv.DictReader(io.StringIO(crosswind(edited.root, "export", "rates", code=0).out))
     assert [(line["metric"], line["n_stale"]) for line in lines] == [("m01", "0"), ("m02", "4")] * 2
     page = edited.root / "page.html"
-    results(edited, "--html", str(page))
+    crosswind(edited.root, "export", "html", "--out", str(page), code=0)
     text = re.sub(r"<[^>]+>|\s+", " ", page.read_text("utf-8"))
     assert "8 of 16 counting conversations are stale" in text
     assert re.search(rf"m02 +takes +8 of 8 +verdicts +8 of 8 +{DEFINITION}", text)

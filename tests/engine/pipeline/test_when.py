@@ -57,9 +57,9 @@ def test_where_a_failure_is_explained_stands_which_replies_count(
     """The judge says that it found the behaviour, and the conversation failed all the same."""
     must_hold(place, when).heard_by(opening({"evaluator": finds_it()})).run()
     page = place.root / "page.html"
-    crosswind(place.root, "results", "--html", str(page), code=0)
+    crosswind(place.root, "export", "html", "--out", str(page), code=0)
     assert re.search(rf"shown in turn 1 of \d; {rule}<", page.read_text("utf-8"))
-    crosswind(place.root, "site", "--out", str(place.root / "site"), code=0)
+    crosswind(place.root, "export", "site", "--out", str(place.root / "site"), code=0)
     shown = "".join(one.read_text("utf-8") for one in (place.root / "site").rglob("*.js"))
     assert rule in shown
 

@@ -82,7 +82,7 @@ def export(root: Path, *arguments: str, code: int = 0) -> Said:
 
 
 def test_json_lines_hold_every_conversation_to_the_letter(root: Path) -> None:
-    written = export(root).out
+    written = export(root, "jsonl").out
     assert written.isascii()
     first, second = map(json.loads, written.splitlines())
     assert first["conv_id"] == "m01_s001_v01__gpt-x"
@@ -116,19 +116,22 @@ def test_an_id_of_several_benchmarks_is_exported_of_the_named_one(root: Path) ->
     asyncio.run(fill(root / "crosswind.db", "other"))
 
     def exported(*words: str) -> list[tuple[str, str]]:
-        lines = export(root, *words).out.splitlines()
+        lines = export(root, "jsonl", *words).out.splitlines()
         return [(one["benchmark"], one["conv_id"]) for one in map(json.loads, lines)]
 
-    asked = export(root, "m01_s001", code=2).err
+    asked = export(root, "jsonl", "m01_s001", code=2).err
     assert "in several benchmarks: giving-in, other (say which with --benchmark)" in asked
     assert exported("m01_s001", "--benchmark", "other") == [("other", "m01_s001_v01__gpt-x")]
     assert {name for name, _ in exported("--benchmark", "other")} == {"other"}
-    assert "nothing with the id" in export(root, "giving-in", "--benchmark", "other", code=2).err
-    assert "no benchmark 'third'" in export(root, "--benchmark", "third", code=2).err
+    assert (
+        "nothing with the id"
+        in export(root, "jsonl", "giving-in", "--benchmark", "other", code=2).err
+    )
+    assert "no benchmark 'third'" in export(root, "jsonl", "--benchmark", "third", code=2).err
 
 
 def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(root: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(export(root, "--format", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(export(root, "csv").out)))
     assert [(row["id"], row["judge"], row["verdict_passed"]) for row in rows] == [
         ("m01_s001_v01", "", ""),
         ("m02_s001_v01", "one", "true"),
@@ -183,7 +186,7 @@ def test_what_a_killed_export_leaves_is_beside_its_folder_and_goes_with_the_next
 
 def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export(root, "--format", "md", "--out", str(out))
+    export(root, "md", "--out", str(out))
     path = out / "giving-in" / "m02_s001_v01__gpt-x.md"
     lines = path.read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("#")] == [
@@ -242,7 +245,7 @@ def test_a_folder_of_documents_waits_for_the_disk_once(
     waited = []
     monkeypatch.setattr("os.sync", lambda: waited.append("sync"))
     monkeypatch.setattr("os.fsync", lambda descriptor: waited.append("fsync"))
-    export(root, "--format", "md", "--out", str(tmp_path / "out"))
+    export(root, "md", "--out", str(tmp_path / "out"))
     assert waited == ["sync", "fsync"]
 
 
@@ -250,7 +253,7 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
     root: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    export(root, "--format", "md", "--out", str(out))
+    export(root, "md", "--out", str(out))
     (out / "mine.txt").write_text("mine")
     for path in out.rglob("*.md"):
         path.write_text("of last week")
@@ -260,7 +263,7 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
             "UPDATE message SET text = 'other' WHERE seq = (SELECT max(seq) FROM message)"
         )
         connection.commit()
-    export(root, "--format", "md", "--out", str(out), "--force", code=2)
+    export(root, "md", "--out", str(out), "--force", code=2)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
     assert {path.suffix for path in before} == {".md", ".txt"}
 
@@ -276,12 +279,14 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
 )
 def test_a_benchmark_or_ids_can_be_named(names: list[str], found: int, root: Path) -> None:
     out = root / "out.jsonl"
-    export(root, *names, "--out", str(out))
+    export(root, "jsonl", *names, "--out", str(out))
     assert len(out.read_text("utf-8").splitlines()) == found
 
 
 def test_what_names_nothing_is_refused(root: Path) -> None:
-    assert "there is nothing with the id 'givingin'" in export(root, "givingin", code=2).err
+    assert (
+        "there is nothing with the id 'givingin'" in export(root, "jsonl", "givingin", code=2).err
+    )
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "md"])
@@ -292,7 +297,7 @@ def test_what_is_there_is_not_written_over_without_being_told_to(
     mine = out / "mine" if form == "md" else out
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("mine")
-    asked = ["--format", form, "--out", str(out)]
+    asked = [form, "--out", str(out)]
     told = export(root, *asked, code=2)
     assert "is there already (name another place, or add --force)" in told.err
     assert mine.read_text() == "mine"
@@ -301,13 +306,16 @@ def test_what_is_there_is_not_written_over_without_being_told_to(
 
 
 def test_a_document_folder_has_to_be_named(root: Path) -> None:
-    assert "name a folder with --out" in export(root, "--format", "md", code=2).err
+    assert "name a folder with --out" in export(root, "md", code=2).err
 
 
 def test_a_place_that_cannot_be_is_refused(root: Path, tmp_path: Path) -> None:
-    told = export(root, "--out", str(tmp_path / "no" / "where.jsonl"), code=2)
+    told = export(root, "jsonl", "--out", str(tmp_path / "no" / "where.jsonl"), code=2)
     assert "there is no such folder" in told.err
-    assert "expected a file, found a folder" in export(root, "--out", str(tmp_path), code=2).err
+    assert (
+        "expected a file, found a folder"
+        in export(root, "jsonl", "--out", str(tmp_path), code=2).err
+    )
 
 
 def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None:
@@ -318,7 +326,7 @@ def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None
         connection.commit()
     for form, name in (("jsonl", "out.jsonl"), ("md", "out")):
         before = sorted(tmp_path.iterdir())
-        export(root, "--format", form, "--out", str(tmp_path / name), code=2)
+        export(root, form, "--out", str(tmp_path / name), code=2)
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -329,11 +337,11 @@ def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None
 def test_no_force_puts_an_export_over_what_the_workspace_lives_on(root: Path, name: str) -> None:
     place = root / name
     before = place.read_bytes() if place.exists() else None
-    told = export(root, "--format", "jsonl", "--out", str(place), "--force", code=2)
+    told = export(root, "jsonl", "--out", str(place), "--force", code=2)
     assert f"{place}: this is a place of the workspace itself" in told.err
     assert (place.read_bytes() if place.exists() else None) == before
 
 
 def test_an_export_may_stand_in_the_workspace(root: Path) -> None:
-    export(root, "--format", "jsonl", "--out", str(root / "all.jsonl"))
+    export(root, "jsonl", "--out", str(root / "all.jsonl"))
     assert (root / "all.jsonl").read_text("utf-8").count("\n") == 2

@@ -54,7 +54,7 @@ def held(value: object, of: str | None = None) -> None:
 
 def read(place: Place, folder: Path, form: str, *words: str) -> Iterator[tuple[str, bytes]]:
     where = ("--workspace", str(place.root), "--out", str(folder))
-    command("export", "--format", form, *where, *words, code=0)
+    command("export", form, *where, *words, code=0)
     for path in sorted(folder.iterdir()):
         yield path.name, path.read_bytes()
 

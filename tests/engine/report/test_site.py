@@ -44,7 +44,7 @@ _STEERS: Final = "[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]"
 
 
 def publish(root: Path, out: Path, *names: str, code: int = 0) -> Said:
-    return crosswind(root, "site", *names, "--out", str(out), code=code)
+    return crosswind(root, "export", "site", *names, "--out", str(out), code=code)
 
 
 def data_of(script: Path) -> Any:
@@ -412,7 +412,7 @@ def test_the_one_page_quotes_what_failed_and_holds_no_key(
     (empty / "config.yaml").write_text(re.sub(r"\{id: wavers.*", other, config), "utf-8")
     fill(empty, "it echoes sk-0123456789abcdef")
     path = tmp_path / "results.html"
-    crosswind(empty, "results", "--html", str(path), code=0)
+    crosswind(empty, "export", "html", "--out", str(path), code=0)
     page = Page(path.read_text("utf-8"))
     assert page.faults == []
     assert "m01_s001_v01__holds" in page.text

@@ -473,7 +473,7 @@ def test_a_changed_file_that_is_kept_is_no_more_spoken_of_until_it_is_changed_ag
     mirror(store)
     (folder / SCORES).write_text("mine")
     [sentence] = mirror(store).kept
-    assert "`crosswind mirror --diff` shows the difference, `--keep` leaves" in sentence
+    assert "`crosswind repair --files --diff` shows the difference, `--keep` leaves" in sentence
     kept = mirror(store, edits=EditPolicy.KEEP)
     assert (kept.kept, list(kept.accepted)) == ((), [f"benchmarks/{BENCHMARK}/{SCORES}"])
     assert mirror(store).kept == ()

@@ -121,8 +121,8 @@ def test_a_variable_in_it_is_sent_and_kept_nowhere(
         ["doctor", "--call"],
         ["status", "--json"],
         ["show", "m01_s001_v01__alpha", "--json"],
-        ["export", "bread"],
-        ["mirror"],
+        ["export", "jsonl", "bread"],
+        ["repair", "--files"],
     )
     told += [crosswind(place.root, *words).text for words in others]
     sent = bodies(place, Role.TARGET)[0]["routing"]

@@ -98,7 +98,7 @@ def _units(place: Workplace) -> dict[str, StateRow]:
 
 def check_commands(root: Path) -> None:
     """Whatever is asked of the workspace afterwards is answered."""
-    ended = crosswind_each(root, ["status"], ["results", NAME], ["mirror"])
+    ended = crosswind_each(root, ["status"], ["results", NAME], ["repair", "--files"])
     assert ended.returncode == 0, ended.stderr
     _check_told(ended)
 

@@ -43,7 +43,7 @@ def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
     [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     page = place.root / "page.html"
-    crosswind(place.root, "results", "--html", str(page))
+    crosswind(place.root, "export", "html", "--out", str(page))
     assert words in page.read_text("utf-8")
     costs = audit.mirrored_json(place.folder("bread"))["runs/alpha/cost.json"]
     assert (costs["simulate"]["cost"], costs["evaluate"]["cost"]) == (1.0, 0.25)

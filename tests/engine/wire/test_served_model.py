@@ -83,9 +83,9 @@ def test_everything_that_shows_the_numbers_says_who_spoke(place: Workplace, tmp_
     assert words in row["notes"]
     assert row["served_by_others"] == {"replies": {"mock-beta": 2}, "of": 2}
     page = tmp_path / "page.html"
-    crosswind(place.root, "results", "--html", str(page))
+    crosswind(place.root, "export", "html", "--out", str(page))
     assert words in page.read_text("utf-8")
-    [line] = csv.DictReader(io.StringIO(crosswind(place.root, "results", "--csv").out))
+    [line] = csv.DictReader(io.StringIO(crosswind(place.root, "export", "rates").out))
     assert line["served_by_others"] == words
     assert (
         "! bread, target alpha: 2 of 2 replies came from mock-beta, not from steadfast"
@@ -114,16 +114,16 @@ def test_it_is_exported_in_every_format(place: Workplace) -> None:
     answers_as(place, "mock-beta")
     answers_as(place, "mock-judge", of="evaluator")
     place.run("bread")
-    whole = json.loads(crosswind(place.root, "export", "bread", "--format", "jsonl").out)
+    whole = json.loads(crosswind(place.root, "export", "jsonl", "bread").out)
     assert [said.get("served_by") for said in whole["transcript"]] == [None, "mock-beta"] * 2
     assert whole["verdicts"][0]["served_by"] == "mock-judge"
     [line] = csv.DictReader(
-        io.StringIO(crosswind(place.root, "export", "bread", "--format", "csv").out, newline="")
+        io.StringIO(crosswind(place.root, "export", "csv", "bread").out, newline="")
     )
     assert line["target_served_by"] == '{"mock-beta": 2}'
     assert (line["user_served_by"], line["judge_served_by"]) == ("", "mock-judge")
     folder = place.root / "documents"
-    crosswind(place.root, "export", "bread", "--format", "md", "--out", str(folder))
+    crosswind(place.root, "export", "md", "bread", "--out", str(folder))
     [document] = folder.rglob("*.md")
     text = document.read_text("utf-8").replace("\\", "")
     words = "2 of 2 replies of the target came from mock-beta, not from steadfast"

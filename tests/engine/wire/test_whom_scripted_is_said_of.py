@@ -58,9 +58,9 @@ def test_a_generator_that_is_a_script_is_the_only_one_it_is_said_of(place: Workp
     assert "cript" not in crosswind(place.root, "results").out
     assert "script" not in crosswind(place.root, "show", f"{name}__alpha").out.split("ended")[0]
     page = place.root / "page.html"
-    crosswind(place.root, "results", "--html", str(page))
+    crosswind(place.root, "export", "html", "--out", str(page))
     assert "Scripted models took part" not in page.read_text("utf-8")
-    exported = json.loads(crosswind(place.root, "export", "bread").out.splitlines()[0])
+    exported = json.loads(crosswind(place.root, "export", "jsonl", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported.get("note")) == (False, None)
 
 
@@ -84,11 +84,11 @@ def test_a_user_model_that_is_a_script_is_named_beside_a_target_that_is_none(
         in crosswind(place.root, "show", "m01_s001_v01__al").out
     )
     page = place.root / "page.html"
-    crosswind(place.root, "results", "--html", str(page))
+    crosswind(place.root, "export", "html", "--out", str(page))
     text = page.read_text("utf-8")
     assert "say nothing about any assistant" not in text
     assert "offline:user. They are not language models. steadfast is not a script" in text
-    exported = json.loads(crosswind(place.root, "export", "bread").out.splitlines()[0])
+    exported = json.loads(crosswind(place.root, "export", "jsonl", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported["note"]) == (True, words)
 
 
