@@ -241,12 +241,13 @@ def scheduler_address(path: Path) -> str:
 def _dask_security(address: str) -> Security:
     """TLS as in Dask's own configuration. Raises `InputError` where the address needs what that
     does not name."""
-    security = Security()
+    security: Any = Security()
     if address.startswith("tls:") and security.tls_ca_file is None:
         what = f"{address} uses TLS, and Dask's configuration names no certificates here"
         hint = "set `distributed.comm.tls` as for the scheduler, in ~/.config/dask/ or as variables"
         raise InputError(Problem(what, hint=hint))
-    return security
+    checked: Security = security
+    return checked
 
 
 async def _workers_of(client: Client) -> dict[str, Any]:

@@ -22,23 +22,28 @@ def is_address(scheduler: str) -> bool:
 def checked_address(address: str) -> str:
     """Return the address: `tls://HOST:PORT`, or `tcp://HOST:PORT` on the loopback interface. Raises
     `ValueError` for any other."""
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not host or not port or parts.scheme not in _SCHEMES:
+    scheme, host, port = _split_address(address)
+    if not host or not port or scheme not in _SCHEMES:
         raise ValueError(
             f"found `{quotable(address)}`, expected tls://HOST:PORT, or the path of the file that "
             "`dask scheduler --scheduler-file` writes"
         )
-    if parts.scheme == "tcp" and not _is_loopback(host):
+    if scheme == "tcp" and not _is_loopback(host):
         raise ValueError(
             f"`{quotable(address)}` is neither encrypted nor on this machine: whoever reaches such "
             "a scheduler runs code as you; start scheduler and workers with TLS and write "
             "tls://HOST:PORT"
         )
     return address
+
+
+def _split_address(address: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port; without host and port where it is invalid."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        return "", None, None
 
 
 def _is_loopback(host: str) -> bool:

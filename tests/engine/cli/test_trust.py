@@ -17,7 +17,6 @@ import yaml
 from engine.cli import pricing
 from engine.cli.pricing import checked, confirm_order
 from engine.cli.session import Session
-from engine.cluster.folder import make_folder, scheduler_exposures, write_address
 from engine.config.schema import load_config
 from engine.config.secrets import Environment, Secret
 from engine.config.workspace import Workspace
@@ -282,15 +281,17 @@ def test_a_price_of_0_asks_nothing_but_where_the_list_has_another(
     assert not checked(session, order).lines, "it is asked about once"
 
 
-def test_a_scheduler_is_asked_about_where_a_folder_of_the_workspace_names_it(
-    tmp_path: Path,
+@pytest.mark.parametrize("scheduler", ["tls://10.0.0.7:8786", "scheduler.json"])
+def test_a_scheduler_that_a_configuration_names_is_asked_about(
+    scheduler: str, tmp_path: Path
 ) -> None:
-    root, address = tmp_path / "cloned", "tls://10.0.0.7:8786"
-    for folder in (root / "cluster", tmp_path / "mine"):
-        write_address(make_folder(folder), address)
-    inside = scheduler_exposures(root, root / "cluster")
-    assert inside == (Exposure(address, ""),)
-    assert list(screenful(root, inside))[1] == f"  the scheduler {address}"
-    assert scheduler_exposures(root, tmp_path / "mine") == ()
-    (root / "linked").symlink_to(tmp_path / "mine")
-    assert scheduler_exposures(root, root / "linked") == (), "it is a person's own"
+    (tmp_path / "config.yaml").write_text(
+        "user_model: {model: user, source: offline}\n"
+        "evaluator_model: {model: evaluator, source: offline}\n"
+        "targets: [{id: one, model: steadfast, source: offline}]\n"
+        f"cluster: {{scheduler: '{scheduler}'}}\n",
+        "utf-8",
+    )
+    named = load_config(tmp_path / "config.yaml").exposures
+    assert named == (Exposure(scheduler, ""),)
+    assert list(screenful(tmp_path, named))[1] == f"  the scheduler {scheduler}"

@@ -57,7 +57,7 @@ def workers_killed(
         ]
         scheduler.until_told("Register worker", WORKERS)
         name_scheduler(many, str(cluster.scheduler_file))
-        engine = stack.enter_context(Engine(many, **cluster.environ))
+        engine = stack.enter_context(Engine(many, environ=cluster.environ))
 
         def making_calls() -> list[psutil.Process]:
             return [process for worker in workers for process in worker.making_calls()]

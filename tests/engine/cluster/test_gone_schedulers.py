@@ -19,7 +19,7 @@ NO_PAGES = "127.0.0.1:0"
 
 
 async def scheduler_here(security: Security) -> Scheduler:
-    return await Scheduler(
+    scheduler: Scheduler = await Scheduler(
         security=security,
         protocol="tls://",
         host="127.0.0.1",
@@ -27,6 +27,7 @@ async def scheduler_here(security: Security) -> Scheduler:
         dashboard=False,
         dashboard_address=NO_PAGES,
     )
+    return scheduler
 
 
 def test_another_scheduler_is_looked_for_as_soon_as_one_has_gone(

@@ -61,7 +61,7 @@ def test_a_run_outlives_its_scheduler_and_waits_for_workers(
     place: Workplace, cluster: DaskCluster
 ) -> None:
     with ExitStack() as stack:
-        engine = stack.enter_context(Engine(place, **cluster.environ))
+        engine = stack.enter_context(Engine(place, environ=cluster.environ))
         until_it_waits(place, "dask scheduler --scheduler-file")
         scheduler = stack.enter_context(cluster.scheduler())
         scheduler.until_told("Scheduler at:")
@@ -90,7 +90,7 @@ def test_a_scheduler_with_another_certificate_gets_nothing_and_the_run_can_be_st
     stranger = DaskCluster(tmp_path / "stranger")
     with ExitStack() as stack:
         stack.enter_context(cluster.scheduler()).until_told("Scheduler at:")
-        engine = stack.enter_context(Engine(place, **stranger.environ))
+        engine = stack.enter_context(Engine(place, environ=stranger.environ))
         until_it_waits(place, "has another certificate")
         crosswind(place.root, "stop")
         assert engine.wait(PATIENCE_S) == STOPPED, engine.told

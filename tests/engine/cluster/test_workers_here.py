@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,13 @@ def workplace(root: Path, server: ProtocolServer) -> Workplace:
 class Engine(Child):
     """A headless run, whose words go into a file."""
 
-    def __init__(self, place: Workplace, *words: str, group: bool = False, **environ: str) -> None:
+    def __init__(
+        self,
+        place: Workplace,
+        *words: str,
+        environ: Mapping[str, str] | None = None,
+        group: bool = False,
+    ) -> None:
         self.told_in = place.root.with_suffix(".txt")
         command = ["-m", "tui", "run", "--headless", "--yes", "--workspace", str(place.root)]
         with self.told_in.open("w", encoding="utf-8") as told:
@@ -64,7 +70,11 @@ class Engine(Child):
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=group,
-                env={**os.environ, "XDG_CACHE_HOME": str(place.root.parent / "cache"), **environ},
+                env={
+                    **os.environ,
+                    "XDG_CACHE_HOME": str(place.root.parent / "cache"),
+                    **(environ or {}),
+                },
             )
 
     @property
