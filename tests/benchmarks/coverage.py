@@ -494,11 +494,12 @@ def _missed(found: Sequence[Covered]) -> Iterator[str]:
             yield f"{name}: {narrower:.1%} narrower, not {least:.0%}; {scenarios} scenarios"
 
 
-def _introduction(worlds: int, slack: float) -> list[str]:
+def _introduction(worlds: int, every: int, slack: float) -> list[str]:
+    of = f" --every {every}" if every > 1 else ""
     return [
         "# How often the intervals hold",
         "",
-        f"Output of `{COMMAND} --worlds {worlds}`: simulated worlds with known rates. For each "
+        f"Output of `{COMMAND} --worlds {worlds}{of}`: simulated worlds with known rates. For each "
         "interval it measures the coverage (95% intended) and the width. Bounded kinds of world: "
         "4, 8 and 30 base scenarios per metric, 1 or 4 metrics, 1 or 4 variants, 1 or 3 samples, "
         f"rates of .3 to .9, intra-class correlations of .1 and .4, and {worlds:,} worlds of each "
@@ -533,7 +534,7 @@ def coverage(
     `--write` keeps the tables in docs/intervals.md.
     """
     slack = 2.6 * sqrt(0.05 * 0.95 / worlds)
-    lines, faults = _introduction(worlds, slack), list[str]()
+    lines, faults = _introduction(worlds, every, slack), list[str]()
     for title, those in (("Bounded kinds", BAR), ("Other kinds", OTHERS)):
         found = []
         for world in those[::every]:
