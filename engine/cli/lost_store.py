@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.cli.command_line import parse
 from engine.cli.console import tell
 from engine.cli.main import dispatch
 
@@ -50,10 +51,11 @@ def _read_choice() -> str:
 
 def repair_now(arguments: argparse.Namespace) -> None:
     """Do what `crosswind repair --yes` does, with all output on stderr."""
-    repairing = {"command": "repair", "yes": True, "json": False}
+    repairing = parse(["repair", "--yes"])
+    repairing.workspace = arguments.workspace
     # its output is not the result of the command that was typed
     with redirect_stdout(sys.stderr):
-        dispatch(argparse.Namespace(**{**vars(arguments), **repairing}))
+        dispatch(repairing)
 
 
 def offer_repair(words: str, arguments: argparse.Namespace) -> None:

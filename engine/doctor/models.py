@@ -33,14 +33,22 @@ from engine.providers.endpoint import Endpoint
 from engine.providers.functions.model import unusable_reason
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import no_proxy_entry, proxy_for
-from engine.providers.model import Attempt, Finish, Message, MessageRole, Model, ReportingModel
+from engine.providers.model import (
+    Attempt,
+    Finish,
+    JsonSchema,
+    Message,
+    MessageRole,
+    Model,
+    ReportingModel,
+)
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.providers.real import real_model
 from engine.providers.redaction import Redactor
 from engine.providers.retry import RetryPolicy
-from engine.stages.answers import Answer, ask
-from engine.stages.evaluate import Judgement
+from engine.stages.answers import Answer, ask, schema_of
+from engine.stages.evaluate import Judgement, judgement_schema
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.simulate import UserTurn
 from engine.trust import NOWHERE, UntrustedError
@@ -255,12 +263,12 @@ _SHAPED: Final = (
     Message(MessageRole.SYSTEM, "This is a trial of the form of your answers. Keep them short."),
     Message(MessageRole.USER, "Fill in each field with a few words, and each list with one entry."),
 )
-_SHAPES: Final[dict[str, type[Answer]]] = {
-    "user model": UserTurn,
-    "evaluator": Judgement,
-    "generator": GeneratedMetrics,
+_SHAPES: Final[dict[str, tuple[type[Answer], JsonSchema]]] = {
+    "user model": (UserTurn, schema_of(UserTurn)),
+    "evaluator": (Judgement, judgement_schema(replies=1)),
+    "generator": (GeneratedMetrics, schema_of(GeneratedMetrics)),
 }
-"""The form of each role's answers in a run. A target's replies have none."""
+"""The form of each role's answers in a run, and its schema. A target's replies have none."""
 
 
 async def call(models: Sequence[ModelInUse], *, longest_s: float) -> list[Diagnostic]:
@@ -330,10 +338,11 @@ async def _call(
 async def _answered(model: Model, roles: Sequence[str]) -> bool:
     """Whether a plain reply was cut at its limit. Raises `ModelError`, also for an answer in a form
     that was cut."""
-    shape = next((_SHAPES[role] for role in roles if role in _SHAPES), None)
-    if shape is None:
+    form = next((_SHAPES[role] for role in roles if role in _SHAPES), None)
+    if form is None:
         return (await model.reply(_PLAIN)).finish is Finish.LENGTH
-    await ask(model, _SHAPED, shape)
+    shape, schema = form
+    await ask(model, _SHAPED, shape, schema=schema)
     return False
 
 

@@ -89,14 +89,12 @@ def of_jsonl(place: Place) -> Sums:
 
 
 def exported(place: Place, form: str) -> str:
-    return crosswind(place.root, "export", "--format", form, NAME, code=0).out
+    return crosswind(place.root, "export", form, NAME, code=0).out
 
 
 def of_inspect(place: Place) -> Sums:
     folder = place.root / "logs"
-    crosswind(
-        place.root, "export", "--format", "inspect-json", "--out", str(folder), "--force", code=0
-    )
+    crosswind(place.root, "export", "inspect-json", "--out", str(folder), "--force", code=0)
     rows = []
     for path in folder.glob("*.json"):
         log = json.loads(path.read_text("utf-8"))
@@ -110,7 +108,7 @@ def of_inspect(place: Place) -> Sums:
 
 def of_documents(place: Place) -> Sums:
     folder = place.root / "documents"
-    crosswind(place.root, "export", "--format", "md", "--out", str(folder), NAME, code=0)
+    crosswind(place.root, "export", "md", "--out", str(folder), NAME, code=0)
     rows = []
     for path in folder.rglob("*.md"):
         told = dict(
@@ -309,7 +307,7 @@ def through_inspect(place: Place) -> Place:
     """Exported after a rejection, and imported elsewhere."""
     reject(place)
     logs = place.root / "round"
-    crosswind(place.root, "export", "--format", "inspect", "--out", str(logs), code=0)
+    crosswind(place.root, "export", "inspect", "--out", str(logs), code=0)
     other = small_workspace(place.root.parent / "other")
     crosswind(other.root, "import", str(logs), code=0)
     assert of_results(other) == of_results(place)

@@ -17,7 +17,7 @@ from engine.providers.capabilities import (
     refused_setting,
 )
 from engine.stages.answers import schema_of
-from engine.stages.evaluate import Judgement
+from engine.stages.evaluate import judgement_schema
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.gen_scenarios import GeneratedScenarios
 
@@ -140,10 +140,9 @@ def test_the_form_in_words_names_every_field_and_its_kind() -> None:
         " instruction (a text)))."
     )
     assert 'type ("positive" or "negative")' in form_in_words(schema_of(GeneratedMetrics))
-    assert form_in_words(schema_of(Judgement)).endswith(
-        "evidence (a list, each: a text), reasoning (a text), marks (a list, each: an"
-        " object with the fields message (a whole number), shown (true or false)),"
-        " present (true or false or null)."
+    assert form_in_words(judgement_schema(replies=1)).endswith(
+        "evidence (a list, each: a text), reasoning (a text), marks (an object with the fields 1"
+        " (true or false)), present (true or false or null)."
     )
 
 
