@@ -21,6 +21,8 @@ from engine.kill_points import KillPoint, reached
 
 _CHUNK: Final = 1 << 20
 _NO_FILE: Final = "it is a pipe or a device, expected a regular file"
+_STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTORS: Final = frozenset({"/dev/fd", "/proc/self/fd"})
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -186,3 +188,46 @@ def replace_file(
         new.move(path) if durable else new.path.replace(path)
     finally:
         new.discard()
+
+
+def write_named(place: Path, pieces: Iterable[str | bytes]) -> None:
+    """Write to a path that a person named. What a link leads to is replaced atomically, and the
+    link stays; pipes, terminals and open descriptors such as `/dev/fd/3` are written to. Raises
+    `OSError`, also for a socket, a disk and a link that leads back to itself."""
+    if is_stream(place):
+        descriptor = _descriptor(place)
+        into = (
+            os.open(place, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
+        )
+        with os.fdopen(into, "wb", _CHUNK) as stream:
+            _write(stream, pieces)
+        return
+    real = Path(os.path.realpath(place))
+    if real.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
+    if real.exists() and not real.is_file():
+        raise OSError(errno.EINVAL, "it is there and is no file", str(place))
+    new = NewFile(real, pieces, ending=os.urandom(4).hex())
+    try:
+        new.move(real)
+    finally:
+        new.discard()
+
+
+def is_stream(place: Path) -> bool:
+    """Whether writing there replaces nothing: a pipe, a terminal, an open descriptor."""
+    if _descriptor(place) is not None:
+        return True
+    try:
+        mode = place.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _descriptor(place: Path) -> int | None:
+    if (standard := _STANDARD.get(str(place))) is not None:
+        return standard
+    number = place.name
+    named = str(place.parent) in _DESCRIPTORS and number.isascii() and number.isdecimal()
+    return int(number) if named and len(number) < 10 else None

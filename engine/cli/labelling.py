@@ -20,7 +20,7 @@ from engine.cli.session import Session, open_session, open_to_read
 from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
-from engine.files import replace_file
+from engine.files import is_stream, write_named
 from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.pipeline.labelling.labels import (
     Dispute,
@@ -38,6 +38,7 @@ from engine.pipeline.labelling.requests import (
 )
 from engine.pipeline.labelling.storing import not_disputed
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
+from engine.report.writing import refuse_ours
 from engine.store.reader import Reader
 from engine.store.tables import Verdict
 
@@ -67,6 +68,8 @@ def label(arguments: argparse.Namespace) -> int:
     if arguments.read is not None:
         labelling = _take_in(session, definition, labelling, arguments.read)
     if arguments.write is not None:
+        refuse_ours(arguments.write, root=session.workspace.root, store=session.store_path)
+        _refuse_filled(arguments.write)
         with session.reader() as reader:
             _write_sheet(arguments.write, labelling, reader, definition)
     if arguments.json:
@@ -104,6 +107,13 @@ def _goes_on(progress: LabellingProgress, arguments: argparse.Namespace) -> Iter
         )
 
 
+def _refuse_filled(path: Path) -> None:
+    """Raise `InputError` for a file that is no sheet, or one that somebody filled in."""
+    if path.exists() and not is_stream(path) and read_sheet(path):
+        hint = "read its labels with --import first, and name another file"
+        raise InputError(Problem("this sheet is filled in; it was not replaced", path, hint=hint))
+
+
 def _write_sheet(
     path: Path, progress: LabellingProgress, reader: Reader, definition: Definition
 ) -> None:
@@ -111,7 +121,7 @@ def _write_sheet(
     rows = ((item.number, item.definition, item.messages) for item in items)
     content = "".join(sheet_lines(progress.sample.seq, rows))
     try:
-        replace_file(path, b"\xef\xbb\xbf" + content.encode())
+        write_named(path, ["\ufeff", content])
     except OSError as error:
         raise InputError(Problem(f"cannot be written: {error.strerror}", path)) from error
 

@@ -18,7 +18,7 @@ from engine.cli.session import Session
 from engine.config.secrets import Environment
 from engine.doctor.models import secret_values
 from engine.errors import InputError, Problem
-from engine.files import open_regular, replace_file
+from engine.files import is_stream, open_regular, write_named
 from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.report.hidden_keys import HIDDEN, SHORTEST
 from engine.report.html.page import calibration_page, html_report
@@ -66,7 +66,7 @@ class HtmlPage:
         for text, shown in hidden.items():
             content = content.replace(text, shown)
         try:
-            replace_file(self.path, content.encode())
+            write_named(self.path, [content])
         except OSError as error:
             what = f"cannot be written: {error.strerror}"
             raise InputError(Problem(what, path=self.path)) from error
@@ -77,6 +77,8 @@ def _checked_path(word: str) -> Path:
     """Raises `InputError` for a path that is no `.html` file, has no folder, or is a file that
     Crosswind did not write."""
     path = Path(word)
+    if is_stream(path):
+        return path
     if path.suffix.lower() not in _ENDS:
         raise InputError(
             Problem(

@@ -14,7 +14,7 @@ from typing import Final
 
 from engine.branches import BENCHMARKS
 from engine.errors import InputError, Problem, StoreError
-from engine.files import NewFile, sync
+from engine.files import is_stream, sync, write_named
 
 _UNFINISHED: Final = ".unfinished-"
 _OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
@@ -24,6 +24,8 @@ def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
     """Raises `InputError` for a place that cannot be written to, or only with `force`."""
     if not place.parent.is_dir():
         raise InputError(Problem("there is no such folder", place.parent))
+    if not folder and is_stream(place):
+        return  # nothing is replaced
     if not place.exists() and not place.is_symlink():
         return
     if folder and place.exists() and not place.is_dir():
@@ -41,7 +43,7 @@ def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
 def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
     """Raises `InputError` for a place of the workspace's own files, which an export may replace."""
     # resolved, as a link may lead to the store
-    real, home, stored = place.resolve(), root.resolve(), store.resolve()
+    real, home, stored = Path(os.path.realpath(place)), root.resolve(), store.resolve()
     is_ours = real.parent in {home, stored.parent} and real.name.startswith((stored.name, *_OURS))
     if is_ours or real.is_relative_to(home / BENCHMARKS):
         hint = "name another place, outside of these"
@@ -49,13 +51,9 @@ def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
 
 
 def write_file(place: Path, pieces: Iterable[str]) -> None:
-    """Write a file in one atomic step. Raises `StoreError`."""
+    """Write to a place that a person named, as `write_named`. Raises `StoreError`."""
     with told_as_store_error(place):
-        new = NewFile(place, pieces)
-        try:
-            new.move(place)
-        finally:
-            new.discard()
+        write_named(place, pieces)
 
 
 def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> int:

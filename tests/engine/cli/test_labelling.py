@@ -258,6 +258,21 @@ def test_labels_count_nowhere_until_the_configuration_says_so(
     assert after != before
 
 
+def test_a_sheet_is_written_through_a_link_and_never_over_answers_or_the_workspace(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    words = ("label", "giving-in", "--by", "Ann", "--export")
+    link = sheet.with_name("link.csv")
+    link.symlink_to(sheet)
+    assert crosswind(*words, str(link)).code == 0
+    assert [link.is_symlink(), sheet.is_symlink()] == [True, False]
+    filled = fill(sheet, by_number).read_bytes()
+    assert "filled in; it was not replaced" in crosswind(*words, str(link)).err
+    assert sheet.read_bytes() == filled
+    told = crosswind(*words, str(place.root / "crosswind.db")).err
+    assert "this is a place of the workspace itself" in told
+
+
 def test_another_person_with_the_same_seed_labels_the_same_in_another_order(
     crosswind: Crosswind, sheet: Path
 ) -> None:

@@ -6,11 +6,14 @@ import asyncio
 import csv
 import io
 import json
+import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -346,3 +349,56 @@ def test_no_force_puts_an_export_over_what_the_workspace_lives_on(root: Path, na
 def test_an_export_may_stand_in_the_workspace(root: Path) -> None:
     export(root, "jsonl", "--out", str(root / "all.jsonl"))
     assert (root / "all.jsonl").read_text("utf-8").count("\n") == 2
+
+
+def write_to(root: Path, form: str, place: Path | str) -> Said:
+    return crosswind(root, "export", form, "--force", "--out", str(place))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "rates", "html"])
+def test_what_a_person_names_is_written_through_links_pipes_and_open_files(
+    form: str, root: Path, tmp_path: Path
+) -> None:
+    real, link, chain = (tmp_path / f"{name}.html" for name in ("real", "link", "chain"))
+    link.symlink_to(chain)
+    chain.symlink_to(real.name)
+    # nothing there, then a file
+    for _ in range(2):
+        assert write_to(root, form, link).code == 0
+        assert [link.is_symlink(), chain.is_symlink(), real.is_symlink()] == [True, True, False]
+    whole = without_times(real.read_bytes())
+    assert len(whole) > 20
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_bytes)
+        assert write_to(root, form, pipe).code == 0
+        assert without_times(read.result()) == whole
+    assert pipe.is_fifo()
+
+    opened = tmp_path / "opened"
+    with opened.open("w+b") as file:
+        file.write(b"before")
+        file.flush()
+        assert write_to(root, form, f"/dev/fd/{file.fileno()}").code == 0
+        assert without_times(opened.read_bytes()) == b"before" + whole
+
+
+def without_times(page: bytes) -> bytes:
+    return re.sub(rb"\d\d:\d\d", b"", page)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "rates", "html"])
+def test_what_is_no_file_and_no_stream_is_not_replaced(
+    form: str, root: Path, tmp_path: Path
+) -> None:
+    loop, bound = tmp_path / "loop.html", tmp_path / "socket.html"
+    loop.symlink_to(loop.name)
+    with closing(socket.socket(socket.AF_UNIX)) as listening:
+        listening.bind(str(bound))
+        for place in (loop, bound, tmp_path / "no" / "where.html", "/dev/fd/987654"):
+            said = write_to(root, form, place)
+            assert (said.code, said.out) != (0, ""), said
+            assert str(place).removesuffix("/where.html") in said.err
+    assert [loop.is_symlink(), bound.is_socket()] == [True, True]
