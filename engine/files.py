@@ -6,6 +6,7 @@ Opening a pipe may block for ever, and reading a device such as `/dev/zero` neve
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
@@ -23,6 +24,9 @@ _CHUNK: Final = 1 << 20
 _NO_FILE: Final = "it is a pipe or a device, expected a regular file"
 _STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTORS: Final = frozenset({"/dev/fd", "/proc/self/fd"})
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+MARKS: Final = (codecs.BOM_UTF8, *_UTF16)
+"""The byte order marks with which texts begin that Windows programs wrote."""
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -78,6 +82,12 @@ def _open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
         return descriptor, status
     os.close(descriptor)
     raise OSError(errno.EINVAL, _NO_FILE, path)
+
+
+def decoded_text(raw: bytes) -> str:
+    """Decode UTF-8, or UTF-16 with a byte order mark, and drop the mark. Raises
+    `UnicodeDecodeError`."""
+    return raw.decode("utf-16" if raw.startswith(_UTF16) else "utf-8-sig")
 
 
 def digest_on_disk(path: Path) -> str | None:

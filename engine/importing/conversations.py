@@ -195,7 +195,7 @@ class Conversations:
         ours = self.context.names.ours(target)
         if ours is None:
             what = f"{target[:100]!r} cannot be a target's name"
-            hint = "a name has letters, digits, '.', '_' and '-', and no other target has it"
+            hint = "it looks like a path; a name has letters, digits, '.', '_' and '-'"
             raise UnfitError("target_model", what, hint)
         return ConversationKey(intern(name), ours, number), (name, target, number)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final
 
 from engine.benchmark import (
@@ -218,9 +219,7 @@ def fitting_name(name: str) -> str | None:
     path, is too long, or has no usable characters."""
     if name_fault(name) is None:
         return name
-    if len(name) > LONGEST or name.startswith(("/", "\\", "~")):
-        return None
-    if ".." in name.replace("\\", "/").split("/"):
+    if len(name) > LONGEST or _looks_like_path(name):
         return None
     fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
     fitting = re.sub(r"\.{2,}", ".", re.sub(r"_{2,}", "_", fitting))
@@ -228,29 +227,49 @@ def fitting_name(name: str) -> str | None:
     return fitting if name_fault(fitting) is None else None
 
 
+def marked_name(name: str, otherwise: str) -> str | None:
+    """Return the fitting name, or `otherwise` where there is none, with a digest of the whole name,
+    so that no two names share it; None for what looks like a path."""
+    if _looks_like_path(name):
+        return None
+    digest = blake2b(name.encode(errors="replace"), digest_size=4).hexdigest()
+    return f"{(fitting_name(name) or otherwise)[: NAME_LENGTH - 9].rstrip('-._')}-{digest}"
+
+
+def _looks_like_path(name: str) -> bool:
+    return name.startswith(("/", "\\", "~")) or ".." in name.replace("\\", "/").split("/")
+
+
 @dataclass(slots=True)
 class Names:
     """Maps their names to ours, one to one, ignoring case."""
 
+    otherwise: str = "target"
+    """What a name without usable characters begins with."""
+    stored: Mapping[str, str] = field(default_factory=dict)
+    """Names that earlier imports changed: ours, with theirs."""
     mapped: dict[str, str] = field(default_factory=dict)
     """Their names that had to be changed, with ours."""
-    _theirs: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+    """Our names, case-folded, with theirs."""
     _known: dict[str, str | None] = field(default_factory=dict)
     """Cached results: many rows have the same few names."""
 
     def ours(self, theirs: str) -> str | None:
-        """Return our name; None if there is no valid one, or another name has it."""
+        """Return our name; None if theirs looks like a path."""
         if theirs not in self._known:
             self._known[theirs] = self._free_name(theirs)
         return self._known[theirs]
 
     def _free_name(self, theirs: str) -> str | None:
-        fitting = fitting_name(theirs)
-        if fitting is None or self._theirs.setdefault(fitting.casefold(), theirs) != theirs:
-            return None
-        if fitting != theirs:
-            self.mapped[theirs] = fitting
-        return fitting
+        for name in (fitting_name(theirs), marked_name(theirs, self.otherwise)):
+            if name is None or self.stored.get(name, theirs) != theirs != name:
+                continue
+            if self.taken.setdefault(name.casefold(), theirs) == theirs:
+                if name != theirs:
+                    self.mapped[theirs] = name
+                return name
+        return None
 
 
 REMOVED: Final = "[key removed]"

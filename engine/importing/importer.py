@@ -229,7 +229,7 @@ class Importer:
             lost=self._lost(source, name),
             repairs=self.anew,
             known=KnownRows(self.reader, name),
-            names=Names(),
+            names=Names(stored=self._changed_names()),
             models=models,
             rules=VerdictRules(_tracks(definition), self.config.jury),
             report=report,
@@ -239,6 +239,11 @@ class Importer:
             files=FilesRead(source),
             on_read=self.watcher.read,
         )
+
+    def _changed_names(self) -> dict[str, str]:
+        """Return the targets whose names were made from their models', with these."""
+        known = [] if self.reader is None else self.reader.target_models()
+        return {name: model for name, model in known if fitting_name(model) == name != model}
 
     def _lost(self, source: Source, name: str) -> frozenset[str]:
         """Return the ids of scenarios whose rows a damaged store lost."""

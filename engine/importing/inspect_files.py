@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from msgspec import UNSET
 
 from engine.errors import InputError, Problem
-from engine.files import open_regular
+from engine.files import MARKS, decoded_text, open_regular
 from engine.importing.inspect_shapes import (
     CUT_OFF,
     InspectHeader,
@@ -40,8 +40,9 @@ else:
     # Inspect compresses with Zstandard, which `zipfile` supports from Python 3.14 on
     from backports.zstd import ZstdError, zipfile
 
-VERSION: Final = 2
-"""The supported version of Inspect's log format."""
+VERSIONS: Final = (2, 3)
+"""The supported versions of Inspect's log format. Inspect 0.3.190 to 0.3.199 wrote 3, which differs
+in where the messages of events are, and then went back to 2."""
 LARGEST_MEMBER: Final = 256 << 20
 """Bytes of one sample, unpacked."""
 LARGEST_DOCUMENT: Final = 128 << 20
@@ -93,6 +94,10 @@ def _document(path: Path, file: io.BufferedReader) -> OpenLog:
         what = f"has more than {LARGEST_DOCUMENT >> 20} MB, which is too much for one JSON document"
         hint = "`inspect log convert --to eval` makes it an archive"
         raise InputError(Problem(what, path, hint=hint))
+    try:
+        raw = decoded_text(raw).encode() if raw.startswith(MARKS) else raw
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(f"is not the {error.encoding} it says it is", path)) from error
     if not raw.lstrip()[:1] == b"{":
         raise InputError(Problem(f"is neither an archive nor a JSON object; {_NOT_A_LOG}", path))
     document, about = _header(raw, WholeLog, path, None)
@@ -228,9 +233,10 @@ def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> tuple[H,
         raise InputError(version)
     if version.version is UNSET:
         raise InputError(Problem(f"has no `version`; {_NOT_A_LOG}", path, key=key))
-    if version.version != VERSION:
-        age = "a newer" if version.version > VERSION else "an older"
-        what = f"is of version {version.version} of the log format; this program reads {VERSION}"
+    if version.version not in VERSIONS:
+        age = "a newer" if version.version > VERSIONS[-1] else "an older"
+        listed = " and ".join(map(str, VERSIONS))
+        what = f"is of version {version.version} of the log format; this program reads {listed}"
         hint = f"{age} Inspect wrote it; `inspect log convert` of one of your own may help"
         raise InputError(Problem(what, path, key=key, hint=hint))
     header = decoded(raw, shape, path, key)

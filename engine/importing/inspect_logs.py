@@ -18,10 +18,10 @@ import msgspec
 
 from engine.branches import Branch, folder_of
 from engine.errors import InputError, Problem
-from engine.importing.fields import UnfitError, as_object, fitting_name
+from engine.importing.fields import Names, UnfitError, as_object
 from engine.importing.inspect_files import OpenLog, is_log, open_log
 from engine.importing.inspect_rows import write_folder
-from engine.importing.inspect_samples import LogChoice, LoggedBenchmark, kept_of, target_of
+from engine.importing.inspect_samples import LogChoice, LoggedBenchmark, kept_of
 from engine.importing.inspect_scores import behaviour_of
 from engine.importing.inspect_shapes import InspectSample
 from engine.importing.report import FileReport, ImportReport
@@ -78,11 +78,12 @@ def logs_in(place: Path) -> list[Path]:
 def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFolder:
     """Convert logs into the empty folder `into`. Raises `InputError` if nothing can be taken."""
     benchmarks: dict[str, LoggedBenchmark] = {}
+    names = Names(otherwise="task")
     problems: list[Problem] = []
     for path in logs:
         try:
             with open_log(path) as log:
-                _read(log, into, benchmarks, problems, choice)
+                _read(log, _benchmark(log, into, benchmarks, names), problems, choice)
         except InputError as error:
             problems += error.problems
     usable = [benchmark for benchmark in benchmarks.values() if benchmark.metrics.taken]
@@ -114,20 +115,16 @@ def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:
 
 
 def _read(
-    log: OpenLog,
-    into: Path,
-    benchmarks: dict[str, LoggedBenchmark],
-    problems: list[Problem],
-    choice: LogChoice,
+    log: OpenLog, benchmark: LoggedBenchmark, problems: list[Problem], choice: LogChoice
 ) -> None:
-    """Add a log's samples to their benchmark. Raises `InputError`."""
-    benchmark = _benchmark(log, into, benchmarks)
+    """Add a log's samples to their benchmark."""
+    target = benchmark.target(log.about)
     before = dict(benchmark.numbers)
     # thousands of samples may have the same fault
     report = FileReport(log.path)
     with benchmark.kept.open("ab") as file:
         for sample in log.samples:
-            line = _line(sample, log, benchmark, before, choice)
+            line = _line(sample, log, target, benchmark, before, choice)
             if isinstance(line, Problem):
                 report.dropped += 1
                 report.tell(line)
@@ -141,6 +138,7 @@ def _read(
 def _line(
     sample: InspectSample | Problem,
     log: OpenLog,
+    target: Mapping[str, str],
     benchmark: LoggedBenchmark,
     before: Mapping[tuple[str, str], int],
     choice: LogChoice,
@@ -149,18 +147,21 @@ def _line(
     if isinstance(sample, Problem):
         return sample
     try:
-        row = kept_of(sample, log.about, target_of(log.about), benchmark, before, choice)
+        row = kept_of(sample, log.about, target, benchmark, before, choice)
         return b"" if row is None else msgspec.json.encode(as_object(row)) + b"\n"
     except UnfitError as error:
         name = f"sample {str(sample.id)[:100]}"
         return Problem(error.what, log.path, key=name, hint=error.hint)
 
 
-def _benchmark(log: OpenLog, into: Path, benchmarks: dict[str, LoggedBenchmark]) -> LoggedBenchmark:
+def _benchmark(
+    log: OpenLog, into: Path, benchmarks: dict[str, LoggedBenchmark], names: Names
+) -> LoggedBenchmark:
+    """Return the benchmark of a log's task, adding a new one. Raises `InputError`."""
     about = log.about
     behaviour, described = behaviour_of(about)
     task = behaviour or about.task.rsplit("/", 1)[-1]
-    name = task if Branch.parse(task) else fitting_name(task)
+    name = task if Branch.parse(task) else names.ours(task)
     if name is None:
         raise InputError(Problem(f"{task[:100]!r} cannot be the name of a benchmark", log.path))
     if name not in benchmarks:

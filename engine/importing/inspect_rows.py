@@ -43,9 +43,8 @@ def write_folder(benchmark: LoggedBenchmark, choice: LogChoice) -> None:
     }
     text = yaml.safe_dump(definition, allow_unicode=True, sort_keys=False, width=100)
     benchmark.folder.joinpath("benchmark.yaml").write_text(_HEAD + text, "utf-8")
-    benchmark.read_as += _read_as(measured.values(), rules)
-    if len(rules) > 1 and benchmark.read_as:
-        benchmark.read_as.append(_REPEATED)
+    read_as = list(_read_as(measured.values(), rules))
+    benchmark.read_as += [*read_as, *([_REPEATED] if len(rules) > 1 and read_as else [])]
     _write_rows(benchmark, measured, rules)
     benchmark.kept.unlink()
 
@@ -100,6 +99,7 @@ def _write_rows(
                 conversations.add(rows.conversation)
                 for score in rows.scores:
                     scores.add(score)
+                    _note_no_verdict(score, benchmark.notes)
 
 
 class _JsonArrayFile:
@@ -199,6 +199,12 @@ def _score(
         "present": rule.present(value),
         "justification": "\n\n".join(part for part in (words, score["explanation"]) if part),
     }
+
+
+def _note_no_verdict(score: Mapping[str, Any], notes: Counter[str]) -> None:
+    # those of our own export have their verdicts, each with its own reason
+    if OURS not in score and score["present"] is None:
+        notes[f"scores of {score['metric_id']} that are no verdict, so they count in no rate"] += 1
 
 
 def _add_scenario(

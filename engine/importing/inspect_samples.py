@@ -9,8 +9,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from engine.benchmark import UNKNOWN, StopReason, base_id
-from engine.importing.fields import OURS, PARTIAL, fitting_name
+from engine.importing.fields import OURS, PARTIAL, fitting_name, is_secret, without_secrets
 from engine.importing.inspect_scores import LoggedMetrics, given_values
 from engine.importing.inspect_shapes import InspectResults, InspectSample
 from engine.importing.inspect_speech import (
@@ -46,6 +48,10 @@ class LogChoice:
     """Names of the scores to take; empty for all."""
 
 
+Settings = Mapping[str, str]
+"""By name, each value as JSON."""
+
+
 @dataclass(slots=True)
 class LoggedBenchmark:
     """What was found in the logs of one task."""
@@ -67,24 +73,80 @@ class LoggedBenchmark:
     """What our scenario ids begin with, by their sample ids."""
     used_ids: set[str] = field(default_factory=set)
 
+    settings: defaultdict[str, list[Settings]] = field(default_factory=lambda: defaultdict(list))
+    """The settings under which each model was tested, in the order of the logs."""
+
     @property
     def kept(self) -> Path:
         return self.folder / "samples.jsonl"
 
+    def target(self, about: InspectResults) -> dict[str, str]:
+        """Return a log's target as in a row of our own file. A model that was tested under several
+        settings is as many targets, of which the second and later ones are numbered."""
+        ours = (about.metadata or {}).get("target") if _EXPORTER in about.packages else None
+        role = _model(about, TARGET) or about.model or UNKNOWN
+        source, _, model = role.partition("/")
+        is_ours = source in _SOURCES and model
+        known = {"model": model, "source": source} if is_ours else {"model": role}
+        name = ours if isinstance(ours, str) else self._numbered(role, _settings(about))
+        return {"id": name, "label": role, **known}
 
-def target_of(about: InspectResults) -> dict[str, str]:
-    """Return the target as in a row of our own file."""
-    ours = (about.metadata or {}).get("target") if _EXPORTER in about.packages else None
-    role = _model(about, TARGET) or about.model or UNKNOWN
-    source, _, model = role.partition("/")
-    known = {"model": model, "source": source} if source in _SOURCES and model else {"model": role}
-    return {"id": ours if isinstance(ours, str) else role, "label": role, **known}
+    def _numbered(self, role: str, settings: Settings) -> str:
+        tested = self.settings[role]
+        if settings not in tested:
+            tested.append(settings)
+            if len(tested) > 1:
+                self.read_as.append(_difference(role, len(tested), tested[0], settings))
+        number = tested.index(settings) + 1
+        return role if number == 1 else f"{role} {number}"
+
+
+def _settings(about: InspectResults) -> Settings:
+    """Return what a person set for the task, its solver and the model under test."""
+    role = _of_role(about, TARGET)
+    tested = role if isinstance(role, dict) else {}
+    groups = {
+        "task_args": about.task_args,
+        "model_args": tested.get("args") or about.model_args,
+        "config": tested.get("config") or about.model_generate_config,
+        "solver_args": about.solver_args,
+    }
+    named = {
+        f"{group}.{name}": value
+        for group, values in groups.items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+        if not is_secret(name)
+    }
+    named["solver"] = about.solver
+    return {
+        name: msgspec.json.encode(without_secrets(value)).decode()
+        for name, value in named.items()
+        if value is not None
+    }
+
+
+def _difference(role: str, number: int, first: Settings, settings: Settings) -> str:
+    changed = [
+        name for name in sorted({*first, *settings}) if first.get(name) != settings.get(name)
+    ]
+    listed = [
+        f"{name[:100]} {settings.get(name, 'unset')[:60]} (the first: "
+        f"{first.get(name, 'unset')[:60]})"
+        for name in changed[:3]
+    ]
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    return f"target {role} {number} is {role} with {', '.join(listed)}{more}"
+
+
+def _of_role(about: InspectResults, role: str) -> object:
+    named = (about.model_roles or {}).get(role)
+    # a role may have several models, of which the first is named
+    return named[0] if isinstance(named, list) and named else named
 
 
 def _model(about: InspectResults, role: str) -> str | None:
-    named = (about.model_roles or {}).get(role)
-    # a role may have several models, of which the first is named
-    named = named[0] if isinstance(named, list) and named else named
+    named = _of_role(about, role)
     model = named.get("model") if isinstance(named, dict) else named
     return model if isinstance(model, str) else None
 

@@ -12,8 +12,16 @@ from engine.importing.fields import fitting_name
 from engine.importing.inspect_shapes import InspectResults, InspectSample, InspectScore
 from engine.importing.inspect_speech import AUDITOR
 
-_WORDS: Final[Mapping[object, bool | None]] = {"C": True, "I": False, "P": None, "N": None}
-"""Correct, incorrect, partly correct and no answer, as Inspect writes them."""
+_WORDS: Final = {
+    "C": True,
+    "I": False,
+    "yes": True,
+    "true": True,
+    "no": False,
+    "false": False,
+}
+"""What Inspect's `value_to_float` reads as 1 and 0, apart from numbers. Partly correct, `P`, and no
+answer, `N`, are no verdict."""
 _PALETTES: Final = {"good-high": Track.POSITIVE, "good-low": Track.NEGATIVE}
 _SHARE: Final = (0.0, 1.0)
 _TEN: Final = (1.0, 10.0)
@@ -69,17 +77,15 @@ class PresenceRule:
 
     def present(self, value: object) -> bool | None:
         """Whether the behaviour is present; None if the value does not say."""
-        if isinstance(value, str) or value is None:
-            return _WORDS.get(value)
-        if isinstance(value, bool):
-            return value
-        number = _as_number(value)
-        return None if number is None or self.present_from is None else number >= self.present_from
+        read = _read_value(value)
+        if read is None or isinstance(read, bool):
+            return read
+        return None if self.present_from is None else read >= self.present_from
 
     @property
     def in_words(self) -> str:
         if self.seen is None:
-            return "C and true count as present, I and false as absent"
+            return "C, yes and true count as present, I, no and false as absent"
         if self.present_from is None:
             low, high = self.seen
             return (
@@ -90,11 +96,25 @@ class PresenceRule:
         return f"from {self.present_from:g}{most} on it counts as present"
 
 
+def _read_value(value: object) -> bool | float | None:
+    """Read a score's value as Inspect's `value_to_float` does; None for what that cannot read, and
+    for what is neither present nor absent."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        # the letters are read as they are, the words in any case
+        word = value if len(value) == 1 else value.lower()
+        if word in _WORDS:
+            return _WORDS[word]
+    return _as_number(value)
+
+
 def _as_number(value: object) -> float | None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
     try:
-        number = float(value) if fits and isinstance(value, int | float) else math.nan
-    except OverflowError:
+        number = float(value)
+    except (OverflowError, ValueError):
         return None
     return number if math.isfinite(number) else None
 
@@ -123,7 +143,8 @@ class LoggedMetric:
         return self.scorer if self.part is None else self.part
 
     def observe(self, value: object) -> None:
-        if (number := _as_number(value)) is not None:
+        number = _read_value(value)
+        if number is not None and not isinstance(number, bool):
             self.low, self.high = min(self.low, number), max(self.high, number)
 
     def rule(self, present_from: float | None) -> PresenceRule:

@@ -76,6 +76,7 @@ class InspectSample(Struct):
     limit: InspectLimit | None = None
     events: Raw = Raw(b"[]")
     events_data: Raw = Raw(b"null")
+    message_pool: Raw = Raw(b"[]")
     attachments: Raw = Raw(b"{}")
     timelines: Raw = Raw(b"null")
 
@@ -98,11 +99,12 @@ class SampleParts(Struct):
     limit: Raw = Raw(b"null")
     events: Raw = Raw(b"[]")
     events_data: Raw = Raw(b"null")
+    message_pool: Raw = Raw(b"[]")
     attachments: Raw = Raw(b"{}")
     timelines: Raw = Raw(b"null")
 
 
-_EVENTS: Final = ("events", "events_data", "attachments", "timelines")
+_EVENTS: Final = ("events", "events_data", "message_pool", "attachments", "timelines")
 _VALUES: Final = tuple(name for name in InspectSample.__struct_fields__ if name not in _EVENTS)
 
 
@@ -120,6 +122,11 @@ class InspectResults(Struct):
     task_display_name: str | None = None
     task_description: str | None = None
     model_roles: dict[str, Any] | None = None
+    task_args: Any = None
+    model_args: Any = None
+    model_generate_config: Any = None
+    solver: Any = None
+    solver_args: Any = None
     packages: dict[str, str] = {}
     metadata: dict[str, Any] | None = None
     viewer: dict[str, Any] | None = None
@@ -251,6 +258,7 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     try:
         events = msgspec.json.decode(sample.events, type=list[_Event])
         pool = msgspec.json.decode(sample.events_data, type=_Pool | None)
+        older = msgspec.json.decode(sample.message_pool, type=list[LoggedMessage])
         texts = msgspec.json.decode(sample.attachments, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError):
         return []
@@ -260,7 +268,7 @@ def last_target_call(sample: InspectSample) -> list[LoggedMessage]:
     last = next((call for call in calls if call.output and call.output.choices), None)
     if last is None or last.output is None:
         return []
-    pooled = [] if pool is None else pool.messages
+    pooled = older if pool is None else pool.messages
     referred = [message for start, end in last.input_refs or () for message in pooled[start:end]]
     answer = last.output.choices[0].message
     messages = [*last.input, *referred, *([] if answer is None else [answer])]

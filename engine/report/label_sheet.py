@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import Speaker
 from engine.errors import InputError, Problem
-from engine.files import open_regular
+from engine.files import decoded_text, open_regular
 from engine.report.conversation import cell, csv_line
 from engine.store.tables import MessageRow
 
@@ -95,10 +94,8 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[LabelSheetRow]:
 
 def _decode_sheet(content: bytes, path: Path) -> str:
     """The text, from UTF-8, or from UTF-16 with a byte order mark, as spreadsheets write it."""
-    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    encoding = "utf-16" if marked else "utf-8-sig"
     try:
-        text = content.decode(encoding)
+        text = decoded_text(content)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         hint = "save it as CSV UTF-8"

@@ -375,6 +375,11 @@ class Reader:
             (json.dumps(list(take_seqs)), speaker.value),
         )
 
+    def target_models(self) -> list[tuple[str, str]]:
+        """Return the targets of all benchmarks, with the models that played them."""
+        rows = self.connection.all("SELECT DISTINCT target, model FROM take")
+        return [(target, model) for target, model in rows]
+
     def parts_played(self) -> dict[str, dict[str, bool]]:
         """Return by benchmark and role whether a script played it, even in part."""
         by_benchmark: dict[str, dict[str, bool]] = defaultdict(dict)

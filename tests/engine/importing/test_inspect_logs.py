@@ -314,6 +314,96 @@ def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: TakeIn, tmp_pat
     assert '{id: "openai-x", model: "x", source: openai}' in report["targets_to_add"][1]
 
 
+def test_models_and_settings_that_would_share_a_name_are_targets_of_their_own(
+    ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    long = "org/" + "x" * 90
+    models = ["a/b-c", "a-b/c", "A/B-c", "模型一", "模型二", long + "1", long + "2"]
+    for number, model in enumerate(models):
+        archive(tmp_path / f"{number}.eval", header(model=model, eval_id=model), [sample()])
+    code, report, complained = take_in(tmp_path)
+    assert (code, complained) == (0, "")
+    mapped = report["benchmarks"][0]["mapped"]
+    assert mapped.keys() == set(models)
+    names = [mapped[model] for model in models]
+    assert names[0] == "a-b-c"
+    assert len({name.casefold() for name in names}) == len(models)
+    assert {name.split("-")[0] for name in names[3:5]} == {"target"}
+    assert sorted(verdicts(ours, "sums")) == sorted(f"1__{name}" for name in names)
+    # also if they are imported one by one, in any order
+    for number in (1, 0, 6, 5):
+        code, report, _ = take_in(tmp_path / f"{number}.eval")
+        assert (code, report["benchmarks"][0]["added"]) == (0, {})
+
+
+def test_two_settings_of_one_model_are_two_targets_and_the_difference_is_told(
+    ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    settings: list[dict[str, Any]] = [
+        {"task_args": {"prompt": "A", "api_key": "sk-secret-1"}},
+        {"task_args": {"prompt": "B", "api_key": "sk-secret-2"}},
+        {"task_args": {"prompt": "A"}, "model_generate_config": {"temperature": 0.5}},
+        {"task_args": {"prompt": "A", "api_key": "sk-secret-3"}},
+        {"model_roles": {"target": {"model": "mockllm/model", "config": {"top_p": 1}}}},
+    ]
+    for number, more in enumerate(settings):
+        archive(tmp_path / f"{number}.eval", header(eval_id=str(number), **more), [sample()])
+    code, report, complained = take_in(tmp_path)
+    assert (code, complained) == (0, "")
+    assert sorted(verdicts(ours, "sums")) == [
+        "1__mockllm-model",
+        "1__mockllm-model-2",
+        "1__mockllm-model-3",
+        "1__mockllm-model-4",
+        "1__mockllm-model__s1",
+    ]
+    told = report["benchmarks"][0]["read_as"]
+    assert told[:3] == [
+        'target mockllm/model 2 is mockllm/model with task_args.prompt "B" (the first: "A")',
+        "target mockllm/model 3 is mockllm/model with config.temperature 0.5 (the first: unset)",
+        "target mockllm/model 4 is mockllm/model with config.top_p 1 (the first: unset), "
+        'task_args.prompt unset (the first: "A")',
+    ]
+    assert "sk-secret" not in json.dumps(report)
+
+
+def test_scores_are_read_as_inspect_reads_them_and_the_rest_is_counted(
+    ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    said = ["C", "I", "yes", "TRUE", "No", "false", "1", "0.2", 1, True, False]
+    unread = ["P", "N", "c", "i", "PASS", "CORRECT", "", "nan", "inf", None, "y", float("nan")]
+    samples = [sample(n, {"judge": value}) for n, value in enumerate([*said, *unread])]
+    code, report, _ = take_in(document(tmp_path / "words.json", header(), samples))
+    found = {key.partition("__")[0]: one[1] for key, one in verdicts(ours, "sums").items()}
+    assert code == 0
+    assert [found[str(n)] for n in range(len(said))] == [
+        value in {"C", "yes", "TRUE", "1", 1} for value in said
+    ]
+    assert {found[str(n)] for n in range(len(said), len(samples))} == {None}
+    assert report["benchmarks"][0]["notes"] == {
+        "scores of judge that are no verdict, so they count in no rate": len(unread)
+    }
+
+
+@pytest.mark.parametrize(
+    ("encoding", "version"), [("utf-8-sig", 2), ("utf-16", 2), ("utf-16-be", 2), ("utf-8", 3)]
+)
+def test_logs_with_marks_of_a_short_lived_version_and_of_any_name_are_read(
+    encoding: str, version: int, ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    text = json.dumps({**header("评测一"), "version": version, "samples": [sample()]})
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    path = tmp_path / "log.json"
+    path.write_bytes((mark + text).encode(encoding))
+    code, report, complained = take_in(path)
+    assert (code, complained) == (0, "")
+    name = report["benchmarks"][0]["benchmark"]
+    assert name.startswith("task-")
+    assert load_definition(ours.root / f"benchmarks/{name}/benchmark.yaml").title == "评测一"
+    path.write_bytes(b"\xff\xfe{\x00\x00\xd8")
+    assert "log.json: is not the utf-16" in take_in(path)[2]
+
+
 def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours: Ours) -> None:
     place = small_workspace(tmp_path / "small")
     place.edit(place.benchmark, "what they think.", "what they think.\n    when: at_the_end")
@@ -321,7 +411,7 @@ def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours
 
     def exported(root: Path, folder: Path) -> dict[str, Any]:
         where = ["--workspace", str(root), "--out", str(folder)]
-        command("export", "inspect-json", *where, "giving-in", code=0)
+        command("export", "inspect-json", "giving-in", *where, code=0)
         logs = [json.loads(path.read_text("utf-8")) for path in sorted(folder.iterdir())]
         return {log["eval"]["metadata"]["target"]: log for log in logs}
 
@@ -392,9 +482,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "another JSON": (lambda path: path.write_text('{"a": 1}'), "has no `version`"),
     "newer": (
         lambda path: packed(
-            path, {**GOOD, "header.json": HEADER.replace('"version": 2', '"version": 3')}
+            path, {**GOOD, "header.json": HEADER.replace('"version": 2', '"version": 4')}
         ),
-        "header.json: is of version 3 of the log format; this program reads 2",
+        "header.json: is of version 4 of the log format; this program reads 2 and 3",
     ),
     "no task": (
         lambda path: packed(path, {**GOOD, "header.json": '{"version": 2, "eval": {}}'}),
