@@ -36,6 +36,7 @@ from engine.pipeline.plan import (
 )
 from engine.pipeline.planner import CENT, calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
+from engine.pipeline.scenario_edits import reader_of_files
 from engine.store.tables import UnsettledRow
 from engine.trust import Trust
 
@@ -69,7 +70,11 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
         return PlannedOrder(
             plans,
             [
-                detectable_differences(bench.definition, bench.config, bench.reader)
+                detectable_differences(
+                    bench.definition,
+                    bench.config,
+                    reader_of_files(bench.definition, bench.config, bench.reader),
+                )
                 for bench in benches
                 if powers
             ],

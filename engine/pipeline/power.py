@@ -64,7 +64,7 @@ def detectable_differences(
     tracks: list[Track | None] = [track for track in Track if sizes[track].bases]
     if len(tracks) > 1:
         tracks.insert(0, None)
-    family = _family(len(config.targets), len(tracks), config.demographics)
+    family = _family(len(config.targets), len(tracks), _groups(config, wanted))
     allowed = levels(family)
     return [
         _detectable(
@@ -90,8 +90,17 @@ class _PossibleMark:
     comparisons: int
 
 
+def _groups(config: Config, wanted: Iterable[WantedConversation]) -> Mapping[str, AbstractSet[str]]:
+    """The values of each axis: those of the scenarios, and those that are yet to be written."""
+    groups = {axis: set(values) for axis, values in config.demographics.items()}
+    for conversation in wanted:
+        for axis, value in conversation.scenario.scenario.demographic.items():
+            groups.setdefault(axis, set()).add(value)
+    return groups
+
+
 def _family(
-    targets: int, sets: int, demographics: Mapping[str, Sequence[str]]
+    targets: int, sets: int, demographics: Mapping[str, AbstractSet[str]]
 ) -> Counter[FamilyPart]:
     """How many comparisons of each kind the results will make, on `sets` sets of metrics."""
     pairs = comb(targets, 2)
