@@ -103,8 +103,17 @@ def _init(command: AddCommand) -> None:
 
 
 def _add_new(command: AddCommand) -> None:
-    new = command("new", "add a benchmark with a commented benchmark.yaml")
-    new.add_argument("name", metavar="NAME", help="the name of its folder under benchmarks/")
+    new = command(
+        "new",
+        "add a benchmark: a commented benchmark.yaml, or a starter with metrics and scenarios",
+        "A starter has 4 metrics and 16 base scenarios, each for 4 groups of people: 64 "
+        "conversations with each target, and nothing left to be written before them.",
+    )
+    new.add_argument(
+        "name", metavar="NAME", nargs="?", help="the name of its folder under benchmarks/"
+    )
+    _option(new, "--from", "STARTER", "take this starter, metrics and scenarios", dest="starter")
+    _flag(new, "--list", "list the starters; make nothing")
 
 
 def _add_run(command: AddCommand) -> None:

@@ -11,7 +11,11 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind demo --headless --dir tour": "to the end, then the results",
     },
     "init": {"crosswind init study": "then `cd study` and edit config.yaml"},
-    "new": {"crosswind new giving-in": "then edit its benchmark.yaml"},
+    "new": {
+        "crosswind new giving-in": "then edit its benchmark.yaml",
+        "crosswind new --list": "the starters",
+        "crosswind new health --from health-advice": "ready to run",
+    },
     "lint": {
         "crosswind lint giving-in": "one benchmark; calls no model",
         "crosswind lint --with reviewer": "have a model of `models:` read it, too",

@@ -7,7 +7,8 @@ import shutil
 from importlib import resources
 from pathlib import Path
 
-from engine.cli.console import out, tell
+from engine.cli.console import out, table, tell
+from engine.config.starter_benchmarks import read_starter, starter_names
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import find_workspace
 from engine.errors import InputError, Problem
@@ -21,11 +22,33 @@ def init(arguments: argparse.Namespace) -> int:
 
 
 def new(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        out(_starters())
+        return 0
+    if arguments.name is None:
+        raise InputError(Problem("a benchmark needs a name", hint="crosswind new NAME"))
     start = getattr(arguments, "workspace", None) or Path.cwd()
-    for path in new_benchmark(find_workspace(start), arguments.name):
+    for path in new_benchmark(find_workspace(start), arguments.name, arguments.starter):
         out(str(path))
-    tell("next: describe what you measure in it, then `crosswind run`")
+    first = "describe what you measure in it" if arguments.starter is None else "read it"
+    tell(f"next: {first}, then `crosswind run`")
     return 0
+
+
+def _starters() -> str:
+    rows = [
+        [
+            starter.name,
+            starter.title,
+            starter.version,
+            ", ".join(starter.demographics),
+            starter.licence,
+        ]
+        for starter in map(read_starter, starter_names())
+    ]
+    return table(
+        ["starter", "measures", "version", "groups by", "licence"], rows, right=frozenset()
+    )
 
 
 def place_samples(folder: Path) -> None:

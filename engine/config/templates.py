@@ -1,4 +1,4 @@
-"""Starter files: a workspace that runs at once, and a commented benchmark."""
+"""Makes files: a workspace that runs at once, and a benchmark, commented or ready to run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from engine.config.starter_benchmarks import read_starter
 from engine.config.workspace import BENCHMARK_FILE, CONFIG_FILE, Workspace, check_name
 from engine.errors import InputError, Problem
 from engine.files import read_regular, sync
@@ -39,10 +40,11 @@ def init_workspace(folder: Path) -> list[Path]:
     )
 
 
-def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
-    """Make a benchmark from the template, and return the files written.
+def new_benchmark(workspace: Workspace, name: str, starter: str | None = None) -> list[Path]:
+    """Make a benchmark from a starter or else from the template, and return the files written.
 
-    Raises `InputError` for an invalid or taken name, and then nothing has changed.
+    Raises `InputError` for an unknown starter and for an invalid or taken name, and then nothing
+    has changed.
     """
     check_name(name)
     twin = _existing_name(workspace, name)
@@ -50,6 +52,9 @@ def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
         what = "there is such a benchmark already; nothing was written"
         raise InputError(Problem(what, twin, hint="choose another name"))
     path = workspace.definition_path(name)
+    if starter is not None:
+        texts = read_starter(starter).files
+        return _write_new({path.with_name(file): text for file, text in texts.items()})
     title = name.replace("-", " ").replace("_", " ").strip() or name
     text = Template(_starter(BENCHMARK_FILE)).substitute(
         title=_quoted_title(title[0].upper() + title[1:])
