@@ -192,7 +192,7 @@ class Board:
         for wait in self.waits:
             pauses[PauseKind.WAITS, wait.model] = f"{wait.model} waits: {wait.words}"
         for target, why in self.parked.items():
-            again = f"`crosswind retry --target {target}` calls it again"
+            again = f"`crosswind run --target {target}` calls it again"
             pauses[PauseKind.PARKED, target] = f"{target} is parked: {why}; {again}"
         return pauses
 

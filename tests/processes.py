@@ -17,9 +17,7 @@ STARTERS: Final = {
     "run": frozenset({".run"}),
 }
 """A name of these in a test, or in what it uses of the tests, stands for what its mark says."""
-RUNNING: Final = frozenset(
-    {"run", "demo", "pilot", "retry", "simulate", "evaluate", "validate", "repair"}
-)
+RUNNING: Final = frozenset({"run", "demo", "simulate", "evaluate", "validate", "repair"})
 """Commands that carry out a run or make a store anew, where a test gives them to `crosswind`."""
 EVENTS: Final = frozenset(
     {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "pty.spawn"}

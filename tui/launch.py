@@ -264,7 +264,7 @@ def tell_outcome(handle: EngineHandle, watch: Watch, then: Callable[[], None] | 
         return STOPPED
     failed = failures(watch)
     if failed:
-        tell(what_next(failed, on("retry")))
+        tell(what_next(failed, on("run")))
     if then is not None and not failed:
         then()
     else:

@@ -10,7 +10,16 @@ from dataclasses import replace
 from engine.cli.console import tell
 from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
 from engine.cli.pricing import checked, confirm_order
-from engine.cli.running import PreparedRun, held_to, prepare_demo, prepare_run, start, tell_next
+from engine.cli.running import (
+    PreparedRun,
+    held_to,
+    join,
+    joins,
+    prepare_demo,
+    prepare_run,
+    start,
+    tell_next,
+)
 from engine.errors import DONE, STOPPED
 from engine.facts import NoteKind
 from tui.launch import display_options, open_app, run_app, tell_outcome, watch_of
@@ -19,9 +28,13 @@ from tui.navigation import OpenedScreen
 
 def run(arguments: argparse.Namespace) -> int:
     """Start a run and open the app on it. The engine outlives the app."""
-    prepared = _checked_run(arguments)
-    if prepared is None:
+    prepared = prepare_demo(arguments) if arguments.command == "demo" else prepare_run(arguments)
+    if joins(prepared):
+        return join(prepared, arguments)
+    checked_run = _checked_run(prepared, arguments)
+    if checked_run is None:
         return STOPPED
+    prepared = checked_run
     session, face = prepared.session, display_options(arguments)
     pid = start(session, prepared.order)
     with closing(watch_of(session)) as watch:
@@ -32,13 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
         return code or (held_to(session, prepared.order, prepared.gates) if over else DONE)
 
 
-def _checked_run(arguments: argparse.Namespace) -> PreparedRun | None:
+def _checked_run(prepared: PreparedRun, arguments: argparse.Namespace) -> PreparedRun | None:
     """Check and price what `demo` or `run` asks for; None if the user rejects the price. Raises
     `CrosswindError`."""
-    demo = arguments.command == "demo"
-    prepared = prepare_demo(arguments) if demo else prepare_run(arguments)
     prepared.session.require_free()
-    if demo:  # costs nothing, so there is no price to agree to
+    if arguments.command == "demo":  # costs nothing, so there is no price to agree to
         checked(prepared.session, prepared.order)
         return prepared
     order = confirm_order(prepared.session, prepared.order, arguments)

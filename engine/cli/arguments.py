@@ -124,10 +124,17 @@ def _add_run(command: AddCommand) -> None:
         "Ctrl-C finishes the messages being written and stops; a second Ctrl-C stops at once. The "
         "next run goes on from there.",
     )
-    _benchmarks(run)
+    run.add_argument(
+        "names",
+        metavar="BENCHMARK|ID",
+        nargs="*",
+        help="of an id, or its beginning: what is missing or failed of it (default: everything)",
+    )
     _several(run, "--stage", "STAGE", "run this stage only; may be repeated")
     _option(run, "--until", "STAGE", "stop after this stage and say what to look at")
-    _several(run, "--target", "ID", "run this target only; may be repeated")
+    _several(
+        run, "--target", "ID", "run this target only, also one that was parked; may be repeated"
+    )
     _flag(
         run,
         "--anew",
@@ -176,14 +183,6 @@ def _engine_at_work(command: AddCommand) -> None:
     )
     _flag(stop, "--now", "end at once, without the messages being written")
     _flag(stop, "--wait", "return only when it has ended")
-    retry = command("retry", "try again what failed: everything, one target's, or some ids")
-    retry.add_argument(
-        "ids", metavar="ID", nargs="*", help="or its beginning (default: everything that failed)"
-    )
-    _option(retry, "--target", "ID", "only this target's; a parked target is called again")
-    _option(retry, "--benchmark", "NAME", "only this benchmark's")
-    _flag(retry, "--json", "print the result as JSON")
-    _spending(retry)
 
 
 def _add_show(command: AddCommand) -> None:

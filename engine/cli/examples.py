@@ -33,16 +33,12 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind run --dry-run": "what each stage would cost",
         "crosswind run --until gen_scenarios": "write metrics and scenarios only",
         "crosswind run giving-in --target alpha": "one target of one benchmark",
+        "crosswind run m01_s002": "what one scenario lacks",
         "crosswind run --headless --yes": "in a script, without questions",
         "crosswind run --fail-under positive=0.9": "exit with 1 if a target is below",
     },
     "status": {"crosswind status --json": "for scripts"},
     "stop": {"crosswind stop --wait": "return when everything is on disk"},
-    "retry": {
-        "crosswind retry": "everything that failed",
-        "crosswind retry --target alpha": "of a target, even a parked one",
-        "crosswind retry m01_s002": "a scenario that was not written",
-    },
     "evaluate": {
         "crosswind evaluate m01_s002_v01__alpha": "one conversation",
         "crosswind evaluate m01 --evaluator second": "a metric's, by another judge",

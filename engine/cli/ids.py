@@ -131,7 +131,7 @@ def _not_found(reader: Reader, text: str, benchmark: str | None) -> Problem:
 
 def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:
     names = ", ".join(sorted(benchmarks))
-    hint = "say which with --benchmark"
+    hint = "say which: with --benchmark NAME, or for `run` with NAME before the id"
     return InputError(Problem(f"{text!r} is in several benchmarks: {names}", hint=hint))
 
 

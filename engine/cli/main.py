@@ -154,7 +154,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "pause": ("controlling", "pause"),
     "resume": ("controlling", "resume"),
     "stop": ("controlling", "stop"),
-    "retry": ("running", "retry"),
     "doctor": ("doctor", "doctor"),
 }
 """The module of this package and the function of each command. A module is imported when its

@@ -1,8 +1,9 @@
-"""The commands that run something: demo, run, evaluate, simulate, retry."""
+"""The commands that run something: demo, run, evaluate, simulate."""
 
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
+from engine.cli.command_line import nearest_word
 from engine.cli.console import command_line, out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
@@ -43,13 +45,12 @@ from engine.cli.pricing import (
 from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
 from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
-from engine.cli.session import Session, open_session, order_of, whole_order
+from engine.cli.session import Session, open_session, whole_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
-from engine.link import Command, Request, WorkRow, again_order, retry_order
+from engine.link import Command, Request, WorkRow, again_order
 from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
-from engine.service.engine import failed_rows
 from engine.service.spawning import EngineJob, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
@@ -162,6 +163,100 @@ def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     return PreparedRun(session, order, gates, until)
 
 
+def order_of(session: Session, arguments: argparse.Namespace) -> Order:
+    """The order of `run`. Raises `InputError` with every word that names nothing."""
+    problems: list[Problem] = []
+    stages = _known_names(arguments.stage, [stage.value for stage in Stage], "stage", problems)
+    ids = [target.id for target in session.config.targets]
+    targets = _known_names(arguments.target, ids, "target", problems)
+    benchmarks: list[str] = []
+    only: dict[str, frozenset[str]] = {}
+    try:
+        benchmarks, only = _named_parts(session, arguments.names)
+    except InputError as error:
+        problems += error.problems
+    until = [arguments.until] if arguments.until else []
+    last = _known_names(until, [stage.value for stage in Stage], "stage", problems)
+    if only and targets:
+        problems.append(Problem("an id says whose it is", hint="leave out --target"))
+    if problems:
+        raise InputError(problems)
+    asked = up_to(last[0] if last else None, [Stage(stage) for stage in stages])
+    policy = session.config.run
+    return Order(
+        benchmarks=tuple(benchmarks),
+        stages=asked,
+        targets=frozenset(targets) or None,
+        force=arguments.force or policy.force,
+        stale=arguments.stale,
+        only=only,
+    )
+
+
+def _named_parts(
+    session: Session, words: Sequence[str]
+) -> tuple[list[str], dict[str, frozenset[str]]]:
+    """The benchmarks that the words name, or all; or the rows that the ids among them name, by
+    benchmark, of which a named one limits the search. Raises `InputError`."""
+    known = session.workspace.benchmark_names()
+    ids = [word for word in words if word not in known]
+    named = [word for word in words if word in known]
+    is_id = session.store_path.exists() and not any(nearest_word(word, known) for word in ids)
+    if not ids or not is_id:
+        return session.benchmarks(words), {}
+    if len(named) > 1:
+        what = "ids are those of one benchmark, or of any"
+        raise InputError(Problem(what, hint=f"name none or one of {', '.join(named)}"))
+    within = named[0] if named else None
+    units: defaultdict[str, set[str]] = defaultdict(set)
+    with session.reader() as reader:
+        for word in ids:
+            benchmark, unit = _row_named(session, reader, word, within)
+            units[benchmark].add(unit)
+    return list(units), {name: frozenset(mine) for name, mine in units.items()}
+
+
+def _row_named(session: Session, reader: Reader, word: str, within: str | None) -> tuple[str, str]:
+    """Benchmark and id of what a word names, also of a conversation that was never begun. Raises
+    `InputError`."""
+    try:
+        match = find(reader, word, benchmark=within)
+    except InputError:
+        scenario, _, rest = word.partition("__")
+        if rest.split("__")[0] not in session.target_ids:
+            raise
+        return find(reader, scenario, benchmark=within).benchmark, word
+    return match.benchmark, match.id
+
+
+def up_to(last: str | None, stages: Sequence[Stage]) -> frozenset[Stage]:
+    """These stages, or all, up to `last`. Raises `InputError` where a named one comes after it."""
+    every = list(Stage)
+    asked = frozenset(stages or every)
+    if last is None:
+        return asked
+    place = every.index(Stage(last))
+    later = [stage for stage in stages if every.index(stage) > place]
+    if later:
+        what = f"--stage {later[0]} comes after --until {last}: nothing of it would be done"
+        raise InputError(Problem(what, hint="leave one of the two out"))
+    return asked & frozenset(every[: place + 1])
+
+
+def _known_names(
+    words: Sequence[str], known: Sequence[str], kind: str, problems: list[Problem]
+) -> list[str]:
+    for word in words:
+        if word not in known:
+            near = nearest_word(word, known)
+            hint = f"did you mean {near!r}? " if near else ""
+            listed = ", ".join(known)
+            problems.append(
+                Problem(f"there is no {kind} {word!r}", hint=f"{hint}there is: {listed}")
+            )
+    return [word for word in words if word in known]
+
+
 def demo(arguments: argparse.Namespace) -> int:
     prepared = prepare_demo(arguments)
     tell(
@@ -178,6 +273,8 @@ def run(arguments: argparse.Namespace) -> int:
     session, order = prepared.session, prepared.order
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
         return _explain(session, order, arguments)
+    if joins(prepared):
+        return join(prepared, arguments)
     session.require_free()
     agreed = confirm_order(session, order, arguments)
     if agreed is None:
@@ -186,6 +283,30 @@ def run(arguments: argparse.Namespace) -> int:
     if prepared.until is not None and code == DONE:
         tell_next(session, agreed, prepared.until, is_over=not arguments.detach)
     return code if arguments.detach else held_by_people(session, agreed, code)
+
+
+def joins(prepared: PreparedRun) -> bool:
+    """Whether an engine is at work and is to do it: all that is missing or failed of some ids, or
+    of the one target that it may have parked."""
+    session, order = prepared.session, prepared.order
+    plain = Order(order.benchmarks, only=order.only, targets=order.targets)
+    named = order.only or len(order.targets or ()) == 1
+    if not named or order != plain:
+        return False
+    session.make_way()
+    return session.holder() is not None
+
+
+def join(prepared: PreparedRun, arguments: argparse.Namespace) -> int:
+    """Have the engine at work try again what failed of the named ids or of the target, which it
+    then calls again."""
+    session, order = prepared.session, prepared.order
+    rows = tuple(WorkRow(name, unit) for name, ids in order.only.items() for unit in sorted(ids))
+    request = Request(Command.RETRY, rows=rows, target=next(iter(order.targets or ()), None))
+    agreed = confirm_order(session, order, arguments)
+    if agreed is None:
+        return STOPPED
+    return ask_here(session, order, replace(request, quote=agreed.quote), arguments)
 
 
 def held_by_people(session: Session, order: Order, code: int) -> int:
@@ -454,48 +575,3 @@ def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
     with planning(session) as planner:
         over = {name: planner.remaining(name).corrections for name in order.benchmarks}
         return standing_failures(planner.reader, order.benchmarks, session.target_ids, over)
-
-
-def retry(arguments: argparse.Namespace) -> int:
-    """Try failed rows again, by the engine at work or by one that is started for it."""
-    session = open_session(arguments)
-    known = [target.id for target in session.config.targets]
-    if arguments.target is not None and arguments.target not in known:
-        there = f"there is: {', '.join(known)}"
-        raise InputError(Problem(f"there is no target {arguments.target!r}", hint=there))
-    rows = _rows(session, arguments)
-    at_work = session.holder() is not None
-    if not rows and not (at_work and arguments.target):
-        tell("nothing has failed")
-        return DONE
-    request = Request(Command.RETRY, rows=rows, target=arguments.target)
-    order = confirm_order(session, retry_order(request, dict.fromkeys(rows)), arguments)
-    if order is None:
-        return STOPPED
-    if not at_work:
-        return run_here(session, order, arguments)
-    return ask_here(session, order, replace(request, quote=order.quote), arguments)
-
-
-def _rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...]:
-    """The named rows, or all that failed. Raises `InputError` for a named one that did not fail."""
-    named = _named_rows(session, arguments)
-    with planning(session) as planner:
-        failed = failed_rows(planner)
-    others = [row.unit for row in named if row not in failed]
-    if others:
-        raise InputError(Problem(f"not among what has failed: {', '.join(others)}"))
-    target, benchmark = arguments.target, arguments.benchmark
-    return named or tuple(
-        row
-        for row, owner in failed.items()
-        if target in {None, owner} and benchmark in {None, row.benchmark}
-    )
-
-
-def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...]:
-    if not arguments.ids:
-        return ()
-    with session.reader() as reader:
-        named = [find(reader, text, benchmark=arguments.benchmark) for text in arguments.ids]
-    return tuple(WorkRow(match.benchmark, match.id) for match in named)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from engine.benchmark import Stage
-from engine.cli.command_line import nearest_word
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
 from engine.config.benchmark_file import load_definition
@@ -310,59 +308,5 @@ def offered_judges(config: Config) -> list[EvaluatorInfo]:
     return sorted(judges, key=lambda evaluator: bool(evaluator.part))
 
 
-def order_of(session: Session, arguments: argparse.Namespace) -> Order:
-    """The order of `run`. Raises `InputError` with every word that names nothing."""
-    problems: list[Problem] = []
-    stages = _known_names(arguments.stage, [stage.value for stage in Stage], "stage", problems)
-    ids = [target.id for target in session.config.targets]
-    targets = _known_names(arguments.target, ids, "target", problems)
-    try:
-        benchmarks = session.benchmarks(arguments.benchmarks)
-    except InputError as error:
-        problems += error.problems
-        benchmarks = []
-    until = [arguments.until] if arguments.until else []
-    last = _known_names(until, [stage.value for stage in Stage], "stage", problems)
-    if problems:
-        raise InputError(problems)
-    asked = up_to(last[0] if last else None, [Stage(stage) for stage in stages])
-    policy = session.config.run
-    return Order(
-        benchmarks=tuple(benchmarks),
-        stages=asked,
-        targets=frozenset(targets) or None,
-        force=arguments.force or policy.force,
-        stale=arguments.stale,
-    )
-
-
-def up_to(last: str | None, stages: Sequence[Stage]) -> frozenset[Stage]:
-    """These stages, or all, up to `last`. Raises `InputError` where a named one comes after it."""
-    every = list(Stage)
-    asked = frozenset(stages or every)
-    if last is None:
-        return asked
-    place = every.index(Stage(last))
-    later = [stage for stage in stages if every.index(stage) > place]
-    if later:
-        what = f"--stage {later[0]} comes after --until {last}: nothing of it would be done"
-        raise InputError(Problem(what, hint="leave one of the two out"))
-    return asked & frozenset(every[: place + 1])
-
-
 def whole_order(session: Session) -> Order:
     return Order(benchmarks=tuple(session.benchmarks(())))
-
-
-def _known_names(
-    words: Sequence[str], known: Sequence[str], kind: str, problems: list[Problem]
-) -> list[str]:
-    for word in words:
-        if word not in known:
-            near = nearest_word(word, known)
-            hint = f"did you mean {near!r}? " if near else ""
-            listed = ", ".join(known)
-            problems.append(
-                Problem(f"there is no {kind} {word!r}", hint=f"{hint}there is: {listed}")
-            )
-    return [word for word in words if word in known]

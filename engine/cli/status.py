@@ -245,7 +245,7 @@ def _sentences_below(status: Status) -> Iterator[str]:
             yield f"{name}: {count}; `crosswind review {name}` lists them"
     yield from failure_lines(status.failures)
     if status.failures:
-        yield what_next(status.failures, "crosswind retry")
+        yield what_next(status.failures, "crosswind run")
 
 
 ROLES: Final = {

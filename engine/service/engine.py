@@ -437,7 +437,7 @@ class Engine:
         if pipeline.models.parked(target) is None:
             return f"{target} is not parked"
         pipeline.models.unpark(target)
-        return f"{target} is called again; `retry` does again what failed meanwhile"
+        return f"{target} is called again; the next run does again what failed meanwhile"
 
     def _queue_run(self, request: Request) -> str:
         order = request.order

@@ -259,7 +259,7 @@ def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
         ("2", "w", "crosswind watch --workspace "),
         ("3", "r", f"crosswind evaluate m01_s001_v01__steadfast --benchmark {BENCHMARK} "),
         ("4", "c", f"crosswind results {BENCHMARK} --details --workspace "),
-        ("5", "a", f"crosswind retry m01_s002_v01__pushover --benchmark {BENCHMARK} "),
+        ("5", "a", f"crosswind run {BENCHMARK} m01_s002_v01__pushover "),
     ],
 )
 def test_each_place_has_the_command_that_does_the_same_outside(

@@ -104,14 +104,14 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     @property
     def commands(self) -> Sequence[ShellCommand]:
         cursor = self._list.cursor
-        words: tuple[str, ...] = ("retry",)
+        words: tuple[str, ...] = ("run",)
         if isinstance(cursor, str) and not self._list.marked:
-            words = ("retry", "--target", cursor)
+            words = ("run", "--target", cursor)
         else:
             chosen = self._chosen()
             benchmarks = {unit.benchmark for unit in chosen}
             if len(benchmarks) == 1:
-                words = ("retry", *(unit.unit for unit in chosen), "--benchmark", *benchmarks)
+                words = ("run", *benchmarks, *(unit.unit for unit in chosen))
         again = ShellCommand("a", words)
         return [*super().commands[:1], again] if self._failed or self._parked else []
 

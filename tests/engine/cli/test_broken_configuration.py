@@ -86,7 +86,7 @@ def test_the_newer_of_run_and_import_is_gone_by(played: Place) -> None:
 
 
 def test_what_writes_or_runs_does_not_go_on_with_it(place: Place) -> None:
-    for words in (("run", "--headless"), ("repair", "--files"), ("retry",)):
+    for words in (("run", "--headless"), ("repair", "--files")):
         assert "turnz" in crosswind(place.root, *words, code=2).err
 
 

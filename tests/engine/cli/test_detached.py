@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,16 +151,32 @@ def test_a_finished_run_is_judged_again_by_the_engine_that_waits_or_by_a_new_one
     assert shell("run", "--headless").code == 0
 
 
-def test_retry_says_when_there_is_nothing_and_refuses_what_has_not_failed(shell: Shell) -> None:
-    assert shell("run", "--headless").code == 0
-    nothing = shell("retry")
-    assert (nothing.code, nothing.err.strip()) == (0, "nothing has failed")
-    other = shell("retry", KEY)
-    assert other.code == 2
-    assert "not among what has failed" in other.err
-    nobody = shell("retry", "--target", "nobody")
-    assert nobody.code == 2
-    assert "holds, wavers" in nobody.err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["m09"], "there is nothing with the id 'm09'"),
+        (["giving-in", "m01_s001_v09"], "there is nothing with the id 'm01_s001_v09'"),
+        (["givingin"], "did you mean `giving-in`?"),
+        ([KEY, "--target", "holds"], "an id says whose it is (leave out --target)"),
+        (["--target", "nobody"], "holds, wavers"),
+    ],
+)
+def test_a_run_refuses_words_that_name_nothing(
+    shell: Shell, words: Sequence[str], said: str
+) -> None:
+    assert shell("run", "--headless", "--until", "gen_scenarios").code == 0
+    told = shell("run", "--headless", *words)
+    assert (told.code, said in told.err) == (2, True), told.err
+
+
+def test_a_run_of_an_id_does_what_is_missing_of_it_and_no_more(shell: Shell) -> None:
+    assert shell("run", "--headless", "--until", "gen_scenarios").code == 0
+    for words in ([KEY], ["giving-in", KEY[: KEY.index("__")]]):
+        assert shell("run", "--headless", *words).code == 0
+        with shell.place.reader() as reader:
+            played = {str(take.key) for take in reader.takes("giving-in")}
+        assert all(unit.startswith(words[-1]) for unit in played)
+    assert KEY in played
 
 
 def test_what_an_engine_finds_wrong_at_its_start_is_said_where_it_was_asked_for(

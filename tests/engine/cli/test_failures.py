@@ -93,7 +93,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
         "may mend 1 of these 3 rows as things are; the other 2 are likely to fail again until "
         "what is named there is changed"
     )
-    assert lines[-1] == f"`crosswind retry` {mended}"
+    assert lines[-1] == f"`crosswind run` {mended}"
 
     explained = shell("run", "--explain").stdout
     assert explained.count(": failed before: ") == 3
@@ -260,5 +260,5 @@ def test_rows_of_a_target_that_is_taken_out_are_told_nowhere_and_not_tried_again
         assert how_far(watch)[1] == told["failed"] == 2
         assert sum(len(group.units) for group in failures(watch)) == 2
     place.server.reset()
-    crosswind(place.root, "retry", "--yes", code=0)
+    crosswind(place.root, "run", "--headless", "--yes", code=0)
     assert place.server.counters.by_role.get("target", 0) <= 1

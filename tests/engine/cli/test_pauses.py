@@ -21,8 +21,8 @@ SAID = """\
    420 held up: still, after 7 min: the disk is full; free some space on /
    900 held up: still, after 15 min: the disk is full; free some space on /
   1800 over, after 30 min: the disk is full; free some space on /
-  2000 held up: holds is parked: 401: a wrong key; `crosswind retry --target holds` calls it again
-  2030 over, after 29 s: holds is parked: 401: a wrong key; `crosswind retry --target holds` \
+  2000 held up: holds is parked: 401: a wrong key; `crosswind run --target holds` calls it again
+  2030 over, after 29 s: holds is parked: 401: a wrong key; `crosswind run --target holds` \
 calls it again
   2105 held up: gpt waits: 429: rate limit, again in 12 s (3 calls)
   2146 over, after 30 s: gpt waits: 429: rate limit, again in 12 s (3 calls)

@@ -124,7 +124,7 @@ def test_an_id_of_several_benchmarks_is_exported_of_the_named_one(root: Path) ->
         return [(one["benchmark"], one["conv_id"]) for one in map(json.loads, lines)]
 
     asked = export(root, "jsonl", "m01_s001", code=2).err
-    assert "in several benchmarks: giving-in, other (say which with --benchmark)" in asked
+    assert "in several benchmarks: giving-in, other (say which: with --benchmark NAME" in asked
     assert exported("m01_s001", "--benchmark", "other") == [("other", "m01_s001_v01__gpt-x")]
     assert {name for name, _ in exported("--benchmark", "other")} == {"other"}
     assert (
