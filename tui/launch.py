@@ -169,16 +169,19 @@ def run_app(
     face: DisplayOptions,
     first: OpenedScreen | None = None,
     started: int | None = None,
+    pilot: tuple[str, int] | None = None,
     describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
 ) -> None:
     """Run the app until it is left. `session` may be slow on its first call, and raise
-    `InputError`. `started` is the process id of the engine started for this app."""
+    `InputError`. `started` is the process id of the engine started for this app. `pilot` is the
+    benchmark whose pilot it plays, with the `seq` of the run before: its page is shown."""
     memory = PreferencesFile.of(os.environ)
     app = CrosswindApp(
         watch,
         place=place,
         backend=_backend(session, watch, lambda: memory.choices.person),
         started=started,
+        pilot=pilot,
         first=first,
         describe=describe,
         memory=memory,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.analysis.overall import ALL
 from engine.cli.person_labels import PersonDisputes, PersonSample
-from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
+from engine.cli.piloting import PilotPage, pilot_page
 from engine.cli.pricing import checked
 from engine.cli.reviewing import PersonReview, ahead_of
 from engine.cli.running import start
@@ -48,8 +48,7 @@ class Orders:
 
     def cost(self, order: Order) -> PricedOrder | None:
         """Price an order, as before every start or request; None if nothing in it costs money."""
-        price = priced_pilot if order.pilot else checked
-        priced = price(self.session, order)
+        priced = checked(self.session, order)
         return priced if priced.lines else None
 
     def make(self, name: str) -> BenchmarkInfo:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from engine.cli.console import tell
 from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
+from engine.cli.piloting import report_pilot
 from engine.cli.pricing import checked, confirm_order
 from engine.cli.running import (
     PreparedRun,
@@ -36,9 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
         return STOPPED
     prepared = checked_run
     session, face = prepared.session, display_options(arguments)
+    pilot = _pilot_before(prepared)
     pid = start(session, prepared.order)
     with closing(watch_of(session)) as watch:
-        run_app(session.workspace, lambda: session, watch, place="Live", face=face, started=pid)
+        run_app(
+            session.workspace,
+            lambda: session,
+            watch,
+            place="Live",
+            face=face,
+            started=pid,
+            pilot=pilot,
+        )
         watch.poll()
         code = tell_outcome(session.handle, watch, _next_steps(prepared))
         over = watch.progress.run_state is NoteKind.RUN_ENDED
@@ -56,9 +66,22 @@ def _checked_run(prepared: PreparedRun, arguments: argparse.Namespace) -> Prepar
     return None if order is None else replace(prepared, order=order)
 
 
+def _pilot_before(prepared: PreparedRun) -> tuple[str, int] | None:
+    """A pilot's benchmark, with the `seq` of the run before it; None for any other run, and for a
+    pilot of several benchmarks, whose pages are opened on each."""
+    if not prepared.order.pilot or len(prepared.order.benchmarks) != 1:
+        return None
+    with prepared.session.reader_or_empty() as reader:
+        last = reader.last_run()
+    return prepared.order.benchmarks[0], 0 if last is None else last.seq
+
+
 def _next_steps(prepared: PreparedRun) -> Callable[[], None] | None:
-    """Prints the next steps; None unless `--until` stops the run before its results."""
+    """Prints what a pilot found, or the next steps; None unless it is a pilot, or `--until` stops
+    the run before its results."""
     until = prepared.until
+    if prepared.order.pilot:
+        return lambda: report_pilot(prepared.session, prepared.order, as_json=False)
     if until is None:
         return None
     return lambda: tell_next(prepared.session, prepared.order, until, is_over=True)

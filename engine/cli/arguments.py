@@ -150,6 +150,27 @@ def _add_run(command: AddCommand) -> None:
     )
     _flag(run, "--stale", "also redo what is out of date")
     _flag(run, "--force", "redo everything")
+    _flag(
+        run,
+        "--pilot",
+        "play a few conversations of every metric, and show problems before all are paid for; "
+        "what it plays is kept and counts",
+    )
+    _option(
+        run,
+        "--scenarios",
+        "N",
+        "with --pilot: scenarios of each metric, one variant each, played with every target "
+        "(default: 2)",
+        type=int,
+    )
+    _option(
+        run,
+        "--budget",
+        "USD",
+        "with --pilot: stop before this is spent (default: 1)",
+        type=dollars,
+    )
     _flag(run, "--dry-run", "show calls, tokens and price of every stage; ask no model")
     _flag(run, "--explain", "list the rows that would be done, each with its reason; ask no model")
     _several(
@@ -340,36 +361,6 @@ def workers(text: str) -> int:
     if not 1 <= number <= MOST_WORKERS:
         raise ValueError
     return number
-
-
-def _pilot(command: AddCommand) -> None:
-    pilot = command(
-        "pilot",
-        "play a few conversations of every metric and show problems before all are paid for",
-        "It shows metrics that do not separate targets, landmarks that are not reached or "
-        "carried out, missing verdicts and judges that disagree, early ends, and the price of a "
-        "conversation and of the rest. What it plays is kept and counts.",
-    )
-    _benchmarks(pilot)
-    _option(
-        pilot,
-        "--scenarios",
-        "N",
-        "scenarios of each metric, one variant each, played with every target",
-        type=int,
-        default=2,
-    )
-    _option(
-        pilot,
-        "--budget",
-        "USD",
-        "stop before this is spent",
-        type=dollars,
-        default=1.0,
-    )
-    _add_yes(pilot)
-    _flag(pilot, "--headless", "changes nothing: this command never opens the app")
-    _flag(pilot, "--json", "print what was found as JSON")
 
 
 def _review(command: AddCommand) -> None:
@@ -620,7 +611,7 @@ def _repair(command: AddCommand) -> None:
 
 COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "begin": (_demo, _init, _add_new),
-    "prepare": (_lint, _review, _pilot),
+    "prepare": (_lint, _review),
     "run": (_add_run, _engine_at_work, _once_more, _validate),
     "read results": (_results, _add_show, _search, _export),
     "check the judge against people": (_label, _calibrate),

@@ -25,14 +25,11 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind review giving-in --approve 'm01*'": "a metric and its scenarios",
         "crosswind review giving-in --reject m02_s003": "a scenario and its variants",
     },
-    "pilot": {
-        "crosswind pilot giving-in": "its price, then consent",
-        "crosswind pilot --scenarios 1 --budget 0.50": "a smaller one",
-    },
     "run": {
         "crosswind run --dry-run": "what each stage would cost",
         "crosswind run --until gen_scenarios": "write metrics and scenarios only",
         "crosswind run giving-in --target alpha": "one target of one benchmark",
+        "crosswind run --pilot": "a few conversations of every metric",
         "crosswind run m01_s002": "what one scenario lacks",
         "crosswind run --headless --yes": "in a script, without questions",
         "crosswind run --fail-under positive=0.9": "exit with 1 if a target is below",

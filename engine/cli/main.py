@@ -140,7 +140,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "results": ("reporting", "results"),
     "lint": ("linting", "lint"),
     "review": ("reviewing", "review"),
-    "pilot": ("piloting", "run_pilot"),
     "validate": ("validating", "validate"),
     "label": ("labelling", "label"),
     "calibrate": ("labelling", "run_calibrate"),

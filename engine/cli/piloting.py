@@ -1,37 +1,30 @@
-"""`crosswind pilot`: a few conversations of every metric, and the problems that they reveal before
-all of them are paid for."""
+"""What a pilot costs, and the problems that its few conversations of every metric reveal before all
+of them are paid for."""
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.analysis.figures import MetricInfo
 from engine.analysis.pilot import Pilot, PilotedMetric, pilot
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, table, tell
-from engine.cli.headless import run_headless
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
-    answered,
-    checked,
     estimate_json,
     plans_of,
     rejected_sentence,
     waiting_sentence,
 )
 from engine.cli.results_table import page_of_output
-from engine.cli.running import exit_code, held_by_people
-from engine.cli.session import Session, open_session
-from engine.cli.trusting import pass_gate
+from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
-from engine.errors import STOPPED, InputError, Problem
-from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
+from engine.pipeline.order import PILOT_SCENARIOS, Order
 from engine.pipeline.plan import PricedPlan, plan_run
 from engine.pipeline.planner import total_words
 from engine.pipeline.power import Detectable, power_sentences
@@ -41,56 +34,10 @@ from engine.store.reader import Reader
 _COLUMN_NOTE: Final = (
     "landmarks: reached, of those planned; early: ended before the last planned turn"
 )
-PILOT_BUDGET: Final = 1.0
-"""US dollars."""
 
 
-def run_pilot(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
-    if arguments.scenarios < 1:
-        raise InputError(Problem("--scenarios must be at least 1"))
-    order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)
-    session.require_free()
-    pass_gate(session, arguments)
-    priced = priced_pilot(session, order, arguments.budget)
-    agreed = answered(priced, arguments)
-    if agreed is None:
-        return STOPPED
-    session.make_way()
-    infos = session.benchmark_infos(agreed.benchmarks)
-    place, store = session.engine_settings, session.store_path
-    result = run_headless(place, store, agreed, infos, plain=getattr(arguments, "plain", False))
-    _report(session, agreed, as_json=arguments.json)
-    if result.stopped:
-        tell("stopped before the end; `crosswind pilot` goes on from here")
-    return held_by_people(session, agreed, exit_code(result))
-
-
-def priced_pilot(session: Session, order: Order, budget: float = PILOT_BUDGET) -> PricedOrder:
-    """A pilot's order with its price, limited to `budget` in US dollars. Raises `InputError` and
-    `StoreError`."""
-    return _within(checked(session, order), budget)
-
-
-def _within(priced: PricedOrder, budget: float) -> PricedOrder:
-    """The order with `budget` as its binding limit, `--yes` or not. Raises `InputError` where it is
-    expected to cost more."""
-    quote = priced.order.quote
-    if quote is None:
-        return priced
-    if quote.expected_usd > budget:
-        expected = f"about ${quote.expected_usd:.2f}"
-        what = f"the pilot is expected to cost {expected}, and its budget is ${budget:.2f}"
-        raise InputError(Problem(what, hint="a larger `--budget`, or fewer `--scenarios`"))
-    limited = replace(quote, high_usd=min(quote.high_usd, budget), binding=True)
-    return replace(
-        priced,
-        order=replace(priced.order, quote=limited),
-        lines=[*priced.lines, f"  the pilot stops before it has cost more than ${budget:.2f}"],
-    )
-
-
-def _report(session: Session, order: Order, *, as_json: bool) -> None:
+def report_pilot(session: Session, order: Order, *, as_json: bool) -> None:
+    """Print what a pilot found so far. Raises `InputError` and `StoreError`."""
     rest = plans_of(session, Order(order.benchmarks), powers=True)
     benchmarks: dict[str, Any] = {}
     with session.reader() as reader:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, Final
 
@@ -39,6 +39,9 @@ from engine.pipeline.power import Detectable, detectable_differences, power_sent
 from engine.pipeline.scenario_edits import reader_of_files
 from engine.store.tables import UnsettledRow
 from engine.trust import Trust
+
+PILOT_BUDGET: Final = 1.0
+"""US dollars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +305,12 @@ def _range_json(amount: Range) -> dict[str, int]:
 # The question
 
 
-def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedOrder:
+def checked(
+    session: Session, order: Order, *, unasked: bool = False, budget: float = PILOT_BUDGET
+) -> PricedOrder:
     """An order with its price, after everything that can be checked beforehand, so that nobody
-    agrees to a price and is refused then. With `unasked` the quote is not binding.
+    agrees to a price and is refused then. With `unasked` the quote is not binding. A pilot is
+    limited to `budget` in US dollars.
 
     Raises `InputError` and `StoreError`.
     """
@@ -333,7 +339,26 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it
     agreed = with_quote(order, planned.total, session.config, unasked=unasked)
-    return PricedOrder(agreed, [*doubts, *lines, *total], total, notes, doubts)
+    priced_order = PricedOrder(agreed, [*doubts, *lines, *total], total, notes, doubts)
+    return within_budget(priced_order, budget) if order.pilot else priced_order
+
+
+def within_budget(priced: PricedOrder, budget: float) -> PricedOrder:
+    """The order with `budget` as its binding limit, `--yes` or not. Raises `InputError` where it is
+    expected to cost more."""
+    quote = priced.order.quote
+    if quote is None:
+        return priced
+    if quote.expected_usd > budget:
+        expected = f"about ${quote.expected_usd:.2f}"
+        what = f"the pilot is expected to cost {expected}, and its budget is ${budget:.2f}"
+        raise InputError(Problem(what, hint="a larger `--budget`, or fewer `--scenarios`"))
+    limited = replace(quote, high_usd=min(quote.high_usd, budget), binding=True)
+    return replace(
+        priced,
+        order=replace(priced.order, quote=limited),
+        lines=[*priced.lines, f"  the pilot stops before it has cost more than ${budget:.2f}"],
+    )
 
 
 def template_problems(session: Session, order: Order) -> list[Problem]:
@@ -382,7 +407,8 @@ def confirm_order(session: Session, order: Order, arguments: argparse.Namespace)
         pass_gate(session, arguments)
         if not settled(session, arguments):
             return None
-    priced = checked(session, order, unasked=arguments.yes)
+    budget = getattr(arguments, "budget", None) or PILOT_BUDGET
+    priced = checked(session, order, unasked=arguments.yes, budget=budget)
     agreed_to = answered(priced, arguments)
     if priced.doubts and agreed_to is not None and sys.stdin.isatty():
         Trust(session.workspace.root).agree(priced.doubts)

@@ -28,6 +28,7 @@ from engine.cli.lines import (
 )
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
+from engine.cli.piloting import report_pilot
 from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     STOPS,
@@ -48,7 +49,7 @@ from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow, again_order
-from engine.pipeline.order import Order
+from engine.pipeline.order import PILOT_SCENARIOS, Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
 from engine.service.spawning import EngineJob, spawn
@@ -177,6 +178,8 @@ def order_of(session: Session, arguments: argparse.Namespace) -> Order:
         problems += error.problems
     until = [arguments.until] if arguments.until else []
     last = _known_names(until, [stage.value for stage in Stage], "stage", problems)
+    if only and arguments.pilot:
+        problems.append(Problem("a pilot is of whole benchmarks", hint="leave out the ids"))
     if only and targets:
         problems.append(Problem("an id says whose it is", hint="leave out --target"))
     if problems:
@@ -190,7 +193,21 @@ def order_of(session: Session, arguments: argparse.Namespace) -> Order:
         force=arguments.force or policy.force,
         stale=arguments.stale,
         only=only,
+        pilot=_pilot_size(arguments),
     )
+
+
+def _pilot_size(arguments: argparse.Namespace) -> int:
+    """Base scenarios of each metric; 0 for no pilot. Raises `InputError`."""
+    scenarios: int | None = arguments.scenarios
+    if not arguments.pilot:
+        if scenarios is not None or arguments.budget is not None:
+            hint = "`run.budget` of config.yaml limits every run"
+            raise InputError(Problem("--scenarios and --budget go with --pilot", hint=hint))
+        return 0
+    if scenarios is not None and scenarios < 1:
+        raise InputError(Problem("--scenarios must be at least 1"))
+    return scenarios or PILOT_SCENARIOS
 
 
 def _named_parts(
@@ -454,6 +471,10 @@ def run_here(
         _report_again(session, order.again)
         if result.stopped:
             tell(f"stopped before the end; {NOT_REDONE}")
+    elif order.pilot:
+        report_pilot(session, order, as_json=as_json)
+        if result.stopped:
+            tell("stopped before the end; `crosswind run --pilot` goes on from here")
     else:
         report(session, order, result, as_json=as_json)
     return exit_code(result) or held_to(session, order, gates)

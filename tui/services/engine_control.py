@@ -324,7 +324,7 @@ class EngineControl:
         """Play a few conversations of each metric. `then` gets the page on them, at once if they
         exist already."""
         if self._backend.pilot is None:
-            self._tell(f"`crosswind pilot {benchmark}` plays it.", bad=True)
+            self._tell(f"`crosswind run --pilot {benchmark}` plays it.", bad=True)
         else:
             self._begin(self._pilot(self._backend.pilot, benchmark, then))
 
@@ -355,6 +355,10 @@ class EngineControl:
             then(pilot)
         else:
             await self._order_described([name], asked)
+
+    def await_pilot(self, benchmark: str, after: int, then: Callable[[PilotPage], None]) -> None:
+        """Have the page shown on the pilot that runs after the run with the `seq` `after`."""
+        self._piloting = _PilotRequest(benchmark, after, then)
 
     def show_pilot(self) -> None:
         """Show the page on a requested pilot as soon as it is over."""

@@ -175,7 +175,7 @@ def test_a_name_that_names_nothing_is_met_with_the_nearest(
 
 def test_a_template_that_nobody_has_filled_in_is_not_run(desk: Desk) -> None:
     crosswind(desk.root, "new", "fresh", code=0)
-    for words in (("run", "--headless"), ("run", "fresh", "--detach"), ("pilot", "fresh")):
+    for words in (("run", "--headless"), ("run", "fresh", "--detach"), ("run", "--pilot", "fresh")):
         told = desk.refused(*words)
         assert "fresh/benchmark.yaml:" in told
         assert "description: this is still the template" in told

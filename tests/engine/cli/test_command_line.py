@@ -25,7 +25,7 @@ from tests.engine.commands import command, crosswind
         (["run", "--headles"], "did you mean --headless?"),
         (["show"], "missing: ID"),
         (["search", "x", "--limit", "many"], "--limit many: expected a whole number"),
-        (["pilot", "--budget", "0"], "--budget 0: expected US dollars above 0"),
+        (["run", "--budget", "0"], "--budget 0: expected US dollars above 0"),
         (["results", "--json", "--methods"], "not allowed with"),
         (["--wrokspace", "x"], "did you mean --workspace?"),
         (["export", "md", "--dir", "x"], "see `crosswind export --help`"),

@@ -18,6 +18,7 @@ from sqlite_utils import Database
 from engine.store.lock import workspace_holder
 from engine.store.migrations import MIGRATIONS
 from engine.store.open_reader import is_older
+from engine.store.tables import TakeRow
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.waiting import until
@@ -169,14 +170,18 @@ def test_a_run_refuses_words_that_name_nothing(
     assert (told.code, said in told.err) == (2, True), told.err
 
 
+def takes_of(shell: Shell) -> Sequence[TakeRow]:
+    with shell.place.reader() as reader:
+        return reader.takes("giving-in")
+
+
 def test_a_run_of_an_id_does_what_is_missing_of_it_and_no_more(shell: Shell) -> None:
     assert shell("run", "--headless", "--until", "gen_scenarios").code == 0
     for words in ([KEY], ["giving-in", KEY[: KEY.index("__")]]):
         assert shell("run", "--headless", *words).code == 0
-        with shell.place.reader() as reader:
-            played = {str(take.key) for take in reader.takes("giving-in")}
+        played = {str(take.key) for take in takes_of(shell)}
+        assert KEY in played
         assert all(unit.startswith(words[-1]) for unit in played)
-    assert KEY in played
 
 
 def test_what_an_engine_finds_wrong_at_its_start_is_said_where_it_was_asked_for(

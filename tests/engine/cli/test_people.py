@@ -56,14 +56,16 @@ def test_the_whole_way_in_a_script(place: Place, tmp_path: Path) -> None:
     assert step(0, "run", name, "--dry-run")["benchmarks"][0]["waiting"]
     step(0, "lint", name)
     step(0, "review", name, "--approve", "m*")
-    step(3, "pilot", name, "--scenarios", "1")
+    step(3, "run", "--pilot", name, "--headless", "--scenarios", "1")
     assert waiting() == 2 * metrics
     rejected = step(0, "review", name, "--reject", "m01_s001", "--reason", "nobody says so")
     assert rejected["waiting"] == 2 * metrics - 2
     assert step(0, "review", name, "--undo")["waiting"] == 2 * metrics
     step(0, "review", name, "--approve", "m*")
 
-    [piloted] = step(0, "pilot", name, "--scenarios", "1")["benchmarks"].values()
+    [piloted] = step(0, "run", "--pilot", name, "--headless", "--scenarios", "1")[
+        "benchmarks"
+    ].values()
     assert piloted["conversations"] == 2 * metrics
     step(3, "run", name, "--headless")
     step(0, "review", name, "--approve", "m*")

@@ -1,4 +1,4 @@
-"""`crosswind pilot`: a few conversations of every metric, which a run then goes on from."""
+"""`crosswind run --pilot`: a few conversations of every metric, which a run then goes on from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.analysis.figures import CastVote, Outcome
 from engine.analysis.pilot import DoubtKind, MetricDoubt, pilot
 from engine.benchmark import ConversationKey, Stage, Track
 from engine.checks import FaultKind
-from engine.cli.piloting import _within
+from engine.cli.pricing import within_budget
 from engine.errors import InputError
 from engine.pipeline.order import Order, PricedOrder, PriceRange
 from engine.pipeline.play import pilot_of
@@ -44,7 +44,7 @@ def played(place: Place) -> Counter[str]:
 def test_what_a_pilot_plays_is_a_part_of_what_a_run_plays_and_is_not_played_again(
     place: Place,
 ) -> None:
-    told = crosswind(place, "pilot", "--scenarios", "1")
+    told = crosswind(place, "run", "--pilot", "--scenarios", "1")
     first = played(place)
     # of each metric one scenario in one variant with each target; the variants take turns
     assert sorted(first) == [
@@ -200,24 +200,27 @@ def test_a_pilot_is_kept_to_its_budget_and_not_begun_where_it_would_not_do() -> 
         quote = PriceRange(0.1, 4.0, expected, binding=False)
         return PricedOrder(Order(("giving-in",), pilot=2, quote=quote))
 
-    quote = _within(priced(0.9), 1.0).order.quote
+    quote = within_budget(priced(0.9), 1.0).order.quote
     assert quote == PriceRange(0.1, 1.0, 0.9, binding=True)
     with pytest.raises(InputError, match=r"about \$1.20, and its budget is \$1.00.*--scenarios"):
-        _within(priced(1.2), 1.0)
+        within_budget(priced(1.2), 1.0)
 
 
-@pytest.mark.parametrize("words", [("--scenarios", "0"), ("--budget", "-1"), ("--budget", "nan")])
+@pytest.mark.parametrize(
+    "words",
+    [("--scenarios", "0"), ("--budget", "-1"), ("--budget", "nan")],
+)
 def test_numbers_that_make_no_pilot_are_refused(place: Place, words: tuple[str, str]) -> None:
-    crosswind(place, "pilot", *words, code=2)
+    crosswind(place, "run", "--pilot", *words, code=2)
     assert not (place.root / "crosswind.db").exists()
 
 
 def test_where_a_person_is_to_approve_first_it_says_what_waits(place: Place) -> None:
     place.config.write_text(place.config.read_text("utf-8") + "review: required\n", "utf-8")
-    told = crosswind(place, "pilot", "--scenarios", "1", code=3)
+    told = crosswind(place, "run", "--pilot", "--scenarios", "1", code=3)
     assert "giving-in: 4 rows wait for approval" in told.err
     assert not played(place)
     waiting = ["m01_s001", "m01_s001_v01", "m02_s001", "m02_s001_v02"]
     commands.crosswind(place.root, "review", "giving-in", "--approve", *waiting, code=0)
-    crosswind(place, "pilot", "--scenarios", "1")
+    crosswind(place, "run", "--pilot", "--scenarios", "1")
     assert len(played(place)) == 4

@@ -159,7 +159,7 @@ def test_where_every_metric_is_rejected_nothing_is_written_unasked(place: Place)
     assert "all together: 0 calls" in plan
     assert says in crosswind(place.root, "status")[1]
     assert place.ahead().all_rejected
-    for words in (("run", "--headless"), ("pilot",)):
+    for words in (("run", "--headless"), ("run", "--headless", "--pilot")):
         code, _, err = crosswind(place.root, *words)
         assert (code, says in err) == (3, True)
         assert "`crosswind review giving-in --approve ID`" in err

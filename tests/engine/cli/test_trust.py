@@ -107,7 +107,11 @@ def test_nothing_is_sent_or_imported_until_it_is_allowed(
     assert "0 problems" in doctor
     assert "evil:reply" in doctor
     assert "ANTHROPIC_API_KEY, OPENAI_API_KEY, AWS_SECRET_ACCESS_KEY, GITHUB_TOKEN to" in doctor
-    for command in (["run", "--headless"], ["run", "--detach", "--yes"], ["pilot", "--yes"]):
+    for command in (
+        ["run", "--headless"],
+        ["run", "--detach", "--yes"],
+        ["run", "--pilot"],
+    ):
         refused = crosswind(strange, *command)
         assert refused.code == 2
         assert "nobody has allowed this workspace what it would do, so nothing was sent" in (
