@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 from typing import Final
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
-from engine.similarity import ALIKE, near_duplicates, resemblance, words_of
+from engine.similarity import ALIKE, near_duplicate_groups, resemblance, words_of
 
 LONGEST: Final = 16_384
 """Only this many characters of each text are examined."""
@@ -296,9 +296,10 @@ def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
     for scenario in sorted(scenarios, key=lambda scenario: scenario.id):
         by_metric.setdefault(scenario.metric_id, {}).setdefault(scenario.base_id, scenario)
     for several in by_metric.values():
-        for one, other, alike in near_duplicates(list(several.values())):
-            words = f"{one.id} and this share {alike:.0%} of their words"
-            yield LintFinding(LintRule.NEAR_DUPLICATE, other.id, words, text=other.persona)
+        for first, *others in near_duplicate_groups(list(several.values())):
+            named = ", ".join(scenario.id for scenario in (first, *others[1:]))
+            words = f"{named} and this share {ALIKE:.0%} of their words or more"
+            yield LintFinding(LintRule.NEAR_DUPLICATE, others[0].id, words, text=others[0].persona)
 
 
 def _of_scenario(scenario: Scenario, turns: int) -> Iterator[LintFinding]:

@@ -36,6 +36,18 @@ def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, S
             yield one, other, alike
 
 
+def near_duplicate_groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
+    """Groups of scenarios, each of which resembles another one of its group, in the order in which
+    they are given."""
+    groups: list[list[Scenario]] = []
+    for one, other, _ in near_duplicates(scenarios):
+        joined = [group for group in groups if one in group or other in group]
+        groups = [group for group in groups if group not in joined]
+        members = [one, other, *(scenario for group in joined for scenario in group)]
+        groups.append([scenario for scenario in scenarios if scenario in members])
+    return groups
+
+
 def words_told(scenario: Scenario) -> frozenset[str]:
     """The words of a scenario's persona, goal and landmarks."""
     instructions = (mark.instruction for mark in scenario.landmarks)

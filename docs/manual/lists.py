@@ -29,7 +29,7 @@ def sources() -> str:
 
 
 def rules() -> str:
-    """The rules of `crosswind lint`."""
+    """The lint rules."""
     rows = [(code(rule.value), rule.sentence, rule.remedy) for rule in LintRule]
     return table(("rule", "what it finds", "how to mend it"), rows)
 

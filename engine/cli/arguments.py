@@ -150,6 +150,27 @@ def _add_run(command: AddCommand) -> None:
     )
     _flag(run, "--stale", "also redo what is out of date")
     _flag(run, "--force", "redo everything")
+    _pilot_options(run)
+    _look_options(run)
+    _several(
+        run,
+        "--fail-under",
+        "TRACK=RATE",
+        "exit with 1 if a target's interval lies below RATE, with 5 if it contains RATE",
+    )
+    _add_yes(run)
+    run.add_argument(
+        "--workers",
+        type=workers,
+        metavar="N",
+        help="make the calls in N processes of this machine (default: in those of `cluster` in "
+        "config.yaml, else in the engine itself, which is enough for nearly everybody)",
+    )
+    _headless(run)
+    _flag(run, "--json", "print the result, or with --dry-run the plan, as JSON")
+
+
+def _pilot_options(run: argparse.ArgumentParser) -> None:
     _flag(
         run,
         "--pilot",
@@ -171,24 +192,17 @@ def _add_run(command: AddCommand) -> None:
         "with --pilot: stop before this is spent (default: 1)",
         type=dollars,
     )
+
+
+def _look_options(run: argparse.ArgumentParser) -> None:
     _flag(run, "--dry-run", "show calls, tokens and price of every stage; ask no model")
-    _flag(run, "--explain", "list the rows that would be done, each with its reason; ask no model")
-    _several(
+    _flag(
         run,
-        "--fail-under",
-        "TRACK=RATE",
-        "exit with 1 if a target's interval lies below RATE, with 5 if it contains RATE",
+        "--strict",
+        "with --dry-run: list what the lint rules find in metrics and scenarios, and exit with 1 "
+        "if there is anything",
     )
-    _add_yes(run)
-    run.add_argument(
-        "--workers",
-        type=workers,
-        metavar="N",
-        help="make the calls in N processes of this machine (default: in those of `cluster` in "
-        "config.yaml, else in the engine itself, which is enough for nearly everybody)",
-    )
-    _headless(run)
-    _flag(run, "--json", "print the result, or with --dry-run the plan, as JSON")
+    _flag(run, "--explain", "list the rows that would be done, each with its reason; ask no model")
 
 
 def _engine_at_work(command: AddCommand) -> None:
@@ -326,26 +340,6 @@ def _validate(command: AddCommand) -> None:
     _flag(validate, "--headless", "changes nothing: this command never opens the app")
 
 
-def _lint(command: AddCommand) -> None:
-    lint = command(
-        "lint",
-        "check metrics and scenarios for what cannot be judged or played as intended",
-        "Asks no model, except with --with, which shows the price first. docs/benchmark.md has the "
-        "rules. `lint_ignore` in benchmark.yaml silences one for an id, with a reason.",
-    )
-    _benchmarks(lint)
-    _flag(lint, "--strict", "exit with 1 if anything is found")
-    _option(
-        lint,
-        "--with",
-        "NAME",
-        "have a model read them, too: a name in `models:` or a target's id",
-        dest="model",
-    )
-    _add_yes(lint)
-    _json(lint)
-
-
 def dollars(text: str) -> float:
     """An amount such as `2.5` or `$2.5`. argparse turns a `ValueError` into an error that names
     the option."""
@@ -367,8 +361,8 @@ def _review(command: AddCommand) -> None:
     review = command(
         "review",
         "approve or reject what a model wrote: metrics, base scenarios, variants",
-        "Without an option it lists what waits for a person, with what `crosswind lint` "
-        "finds in it. "
+        "Without an option it lists what waits for a person, with what the lint rules find "
+        "in it. "
         "With `review: required` in config.yaml, nothing is played before it is approved. An ID "
         "that ends with * stands for all ids that begin with it.",
     )
@@ -378,6 +372,14 @@ def _review(command: AddCommand) -> None:
     what.add_argument("--approve", metavar="ID", nargs="+", help="let these be played and counted")
     what.add_argument(
         "--reject", metavar="ID", nargs="+", help="keep these from being played and counted"
+    )
+    _option(
+        what,
+        "--with",
+        "NAME",
+        "have a model read all metrics and base scenarios for faults that no rule finds: a name in "
+        "`models:` or a target's id; shows the price first",
+        dest="model",
     )
     _option(what, "--generate", "ID", "have the generator write this one again, as --note asks")
     _flag(what, "--undo", "take back your last decision")
@@ -611,7 +613,7 @@ def _repair(command: AddCommand) -> None:
 
 COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
     "begin": (_demo, _init, _add_new),
-    "prepare": (_lint, _review),
+    "prepare": (_review,),
     "run": (_add_run, _engine_at_work, _once_more, _validate),
     "read results": (_results, _add_show, _search, _export),
     "check the judge against people": (_label, _calibrate),

@@ -148,9 +148,20 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
     return {}
 
 
+_EARLIER: Final = {
+    "adjudicate": "label --decide",
+    "lint": "run --dry-run --strict",
+    "mirror": "repair --files",
+    "pilot": "run --pilot",
+    "retry": "run",
+    "site": "export site",
+}
+"""Names of earlier versions, with what they are now."""
+
+
 def _known_command(word: str, commands: Iterable[str]) -> None:
     if word not in commands:
-        near = nearest_word(word, commands)
+        near = _EARLIER.get(word) or nearest_word(word, commands)
         hint = f"did you mean `crosswind {near}`?" if near else "see `crosswind --help`"
         raise InputError(Problem(f"there is no command {word!r}", hint=hint))
 

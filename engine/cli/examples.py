@@ -16,17 +16,15 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "crosswind new --list": "the starters",
         "crosswind new health --from health-advice": "ready to run",
     },
-    "lint": {
-        "crosswind lint giving-in": "one benchmark; calls no model",
-        "crosswind lint --with reviewer": "have a model of `models:` read it, too",
-    },
     "review": {
         "crosswind review giving-in": "what waits",
+        "crosswind review --with reader": "a model reads it, too",
         "crosswind review giving-in --approve 'm01*'": "a metric and its scenarios",
         "crosswind review giving-in --reject m02_s003": "a scenario and its variants",
     },
     "run": {
         "crosswind run --dry-run": "what each stage would cost",
+        "crosswind run --dry-run --strict": "lint, for CI",
         "crosswind run --until gen_scenarios": "write metrics and scenarios only",
         "crosswind run giving-in --target alpha": "one target of one benchmark",
         "crosswind run --pilot": "a few conversations of every metric",

@@ -1,4 +1,5 @@
-"""`crosswind lint`: what the lint rules find in metrics and scenarios, with file and line."""
+"""What the lint rules, and a model that is asked, find in metrics and scenarios, with file and
+line."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from engine.benchmark import base_id
 from engine.cli.console import out, out_json, tell
 from engine.cli.pipelines import planning, writing
 from engine.cli.pricing import answered
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session
 from engine.cli.trusting import pass_gate
 from engine.config.benchmark_file import Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
+from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import read_regular
 from engine.lint import LintFinding, LintRule, lint_metrics, lint_scenarios
@@ -60,21 +62,38 @@ class _LocatedFinding:
         }
 
 
-def lint(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
-    names = session.benchmarks(arguments.benchmarks)
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What rules, and a model if one was asked, find in some benchmarks."""
+
+    benchmarks: int
+    standing: Sequence[_LocatedFinding]
+    silenced: Sequence[_LocatedFinding]
+
+    @property
+    def in_short(self) -> str:
+        head = f"{len(self.standing)} found" if self.standing else "nothing found"
+        silenced = f", {len(self.silenced)} silenced" if self.silenced else ""
+        return f"{head} by the lint rules in {plural(self.benchmarks, 'benchmark')}{silenced}"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "findings": [finding.as_json for finding in self.standing],
+            "silenced": [finding.as_json for finding in self.silenced],
+        }
+
+
+def linted(session: Session, names: Sequence[str], read: LintReading | None = None) -> Linted:
+    """What is found in metrics and scenarios as the files have them, with what a model found in
+    `read`. Asks no model. Raises `InputError`."""
     findings: list[_LocatedFinding] = []
     problems: list[Problem] = []
-    read = LintReading()
-    if arguments.model is not None:
-        by_model = _read_by_model(session, names, arguments)
-        if by_model is None:
-            return STOPPED
-        read = by_model
+    of_model = [] if read is None else read.findings
     with planning(session) as planner:
         for name in names:
             try:
-                mine = [finding for of, finding in read.findings if of == name]
+                mine = [finding for of, finding in of_model if of == name]
                 findings += _of_benchmark(session, planner, name, mine)
             except InputError as error:
                 problems += error.problems
@@ -82,28 +101,32 @@ def lint(arguments: argparse.Namespace) -> int:
         raise InputError(problems)
     standing = [finding for finding in findings if finding.reason is None]
     silenced = [finding for finding in findings if finding.reason is not None]
+    return Linted(len(names), standing, silenced)
+
+
+def read_with(session: Session, names: Sequence[str], arguments: argparse.Namespace) -> int:
+    """Have the model of `review --with` read metrics and base scenarios, and print what it and the
+    rules find. Returns the exit code."""
+    read = _read_by_model(session, names, arguments)
+    if read is None:
+        return STOPPED
+    found = linted(session, names, read)
     if arguments.json:
-        out_json(
-            {
-                "benchmarks": names,
-                "findings": [finding.as_json for finding in standing],
-                "silenced": [finding.as_json for finding in silenced],
-            }
-        )
+        out_json(found.as_json)
     else:
-        for finding in standing:
+        for finding in found.standing:
             out(str(finding))
-        tell(_in_short(len(standing), len(silenced), len(names)))
+        tell(found.in_short)
     for line in _not_read(read.failed):
         tell(line)
     if read.stopped:
         tell("stopped before everything was read, to stay within the agreed price")
         return STOPPED
-    return FAILED if read.failed or (arguments.strict and standing) else DONE
+    return FAILED if read.failed else DONE
 
 
 def _read_by_model(
-    session: Session, names: list[str], arguments: argparse.Namespace
+    session: Session, names: Sequence[str], arguments: argparse.Namespace
 ) -> LintReading | None:
     """What the model finds; None where its price is declined. Raises `InputError` and
     `StoreError`."""
@@ -142,12 +165,6 @@ def _not_read(failed: Sequence[str]) -> Iterator[str]:
     for reason, mine in rows.items():
         more = f" and {len(mine) - 1:,} more" if len(mine) > 1 else ""
         yield f"not read: {mine[0]}{more}: {reason}"
-
-
-def _in_short(standing: int, silenced: int, benchmarks: int) -> str:
-    head = "nothing found" if not standing else f"{standing} found"
-    where = "1 benchmark" if benchmarks == 1 else f"{benchmarks} benchmarks"
-    return f"{head} in {where}" + (f", {silenced} silenced" if silenced else "")
 
 
 def _of_benchmark(

@@ -138,7 +138,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "evaluate": ("running", "evaluate"),
     "simulate": ("running", "simulate"),
     "results": ("reporting", "results"),
-    "lint": ("linting", "lint"),
     "review": ("reviewing", "review"),
     "validate": ("validating", "validate"),
     "label": ("labelling", "label"),

@@ -14,6 +14,7 @@ from engine.benchmark import Stage
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engine_or_here
 from engine.cli.headless import run_headless
+from engine.cli.linting import read_with
 from engine.cli.person_labels import person_named, this_account
 from engine.cli.pipelines import writing
 from engine.cli.pricing import confirm_order, waiting_sentence
@@ -54,8 +55,10 @@ def review(arguments: argparse.Namespace) -> int:
         raise InputError(Problem("--generate and --note go together"))
     if arguments.generate is not None:
         return _generate(session, arguments)
+    if arguments.model is not None:
+        return read_with(session, session.benchmarks(_named(arguments)), arguments)
     if action is None:
-        names = session.benchmarks([arguments.benchmark] if arguments.benchmark else [])
+        names = session.benchmarks(_named(arguments))
         pages = [page_of(session, name) for name in names]
         if arguments.json:
             out_json([page_json(page) for page in pages])
@@ -79,6 +82,10 @@ def review(arguments: argparse.Namespace) -> int:
     else:
         out(answer)
     return DONE
+
+
+def _named(arguments: argparse.Namespace) -> list[str]:
+    return [arguments.benchmark] if arguments.benchmark else []
 
 
 def _generate(session: Session, arguments: argparse.Namespace) -> int:

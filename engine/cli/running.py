@@ -26,6 +26,7 @@ from engine.cli.lines import (
     tell_failures,
     what_next,
 )
+from engine.cli.linting import linted
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.piloting import report_pilot
@@ -151,6 +152,8 @@ def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     for warning in session.config.warnings:
         tell(f"note: {warning}")
     looks = arguments.dry_run or arguments.explain or session.config.run.dry_run
+    if arguments.strict and not looks:
+        raise InputError(Problem("--strict goes with --dry-run", hint="it asks no model"))
     session = session_with_store(session, arguments, looks=looks)
     gates = parse_gates(arguments.fail_under)
     if gates and arguments.detach:
@@ -576,9 +579,11 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
     for problem in missing_for(session, planned.plans):
         tell(f"{STOPS}{problem}")
     spent = spent_so_far(session)
+    found = linted(session, written)
+    code = FAILED if arguments.strict and found.standing else DONE
     if arguments.json:
-        out_json(planned_json(planned, session.config, spent))
-        return DONE
+        out_json({**planned_json(planned, session.config, spent), **found.as_json})
+        return code
     for priced, power in zip(planned.plans, planned.powers, strict=True):
         out("\n".join(plan_lines(priced, power, every_row=arguments.explain)))
     if arguments.explain:
@@ -588,7 +593,11 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
         if failures:
             out(what_next(failures, "crosswind run"))
     out("\n".join(total_lines(planned.total, session.config, spent, planned.call_usd)))
-    return DONE
+    for finding in found.standing if arguments.strict else ():
+        out(str(finding))
+    lists = "; `--strict` lists them" if found.standing and not arguments.strict else ""
+    tell(f"{found.in_short}{lists}")
+    return code
 
 
 def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:

@@ -62,7 +62,7 @@ def _known_rule(word: str) -> str:
         return word
     meant = nearest_word(word, tuple(LintRule))
     hint = f"; did you mean `{meant}`?" if meant else "; docs/benchmark.md lists them"
-    raise ValueError(f"`{quotable(word)}` is no rule of `crosswind lint`{hint}")
+    raise ValueError(f"`{quotable(word)}` is no lint rule{hint}")
 
 
 class _OpenShape(Shape):
@@ -121,7 +121,7 @@ class BenchmarkShape(_OpenShape):
     lint_ignore: Section[Mapping[Name, Mapping[KnownRule, Words]]] = Field(
         default_factory=dict, description="ids, and for each a rule with a reason"
     )
-    """Rules of `crosswind lint` to silence for a metric or scenario, each with a reason."""
+    """Lint rules to silence for a metric or scenario, each with a reason."""
 
 
 def load_definition(path: Path) -> Definition:

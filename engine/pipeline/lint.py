@@ -1,4 +1,4 @@
-"""Runs `crosswind lint --with NAME`: a model reads each metric and each base scenario once."""
+"""Has a model read each metric and each base scenario once, for the lint rules."""
 
 from __future__ import annotations
 

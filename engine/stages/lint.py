@@ -1,4 +1,4 @@
-"""`crosswind lint` with a model, for rules that no pattern over words can check."""
+"""Lint rules checked by a model, for what no pattern over words can find."""
 
 from __future__ import annotations
 

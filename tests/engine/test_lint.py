@@ -247,6 +247,14 @@ def test_near_duplicates_are_those_of_one_metric() -> None:
     assert not lint_scenarios([SCENARIO, replace(other, id="m02_s001", metric_id="m02")], turns=5)
 
 
+def test_near_duplicates_are_found_as_one_group() -> None:
+    alike = [replace(SCENARIO, id=f"m01_s00{number}") for number in (1, 2, 4)]
+    [found] = lint_scenarios([alike[2], *alike[:2]], turns=5)
+    assert (found.id, found.says) == (
+        "m01_s002", "m01_s001, m01_s004 and this share 60% of their words or more"
+    )  # fmt: skip
+
+
 def test_variants_of_one_base_are_no_duplicates_and_repeat_none_of_its_faults() -> None:
     base = replace(SCENARIO, landmarks=SCENARIO.landmarks[:1])
     variants = [

@@ -85,6 +85,24 @@ def test_each_example_is_a_command_line_and_fits_in_one_line_of_the_help(
             assert parse(words).command == command
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("retry", "(did you mean `crosswind run`?)"),
+        ("lint", "(did you mean `crosswind run --dry-run --strict`?)"),
+        ("pilot", "(did you mean `crosswind run --pilot`?)"),
+        ("statsu", "(did you mean `crosswind status`?)"),
+        ("qqqq", "(see `crosswind --help`)"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest_and_an_earlier_one_what_it_is_now(
+    typed: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        parse([typed])
+    assert str(raised.value) == f"there is no command {typed!r} {hint}"
+
+
 def test_commands_without_an_example_take_nothing_to_show_one_of() -> None:
     names = {name for name in commands_of(build_parser()) if " " not in name}
     assert names - set(EXAMPLES) == {"pause", "resume", "watch"}

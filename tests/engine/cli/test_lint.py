@@ -1,4 +1,4 @@
-"""`crosswind lint`, as a person types it."""
+"""`crosswind run --dry-run --strict` and `review --with`, as a person types them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ lint_ignore:
 
 
 def linted(place: Place, *options: str, code: int = 0) -> Said:
-    return crosswind(place.root, "lint", *options, code=code)
+    return crosswind(place.root, "run", "--dry-run", *options, code=code)
+
+
+def read(place: Place, *options: str, code: int = 0) -> Said:
+    return crosswind(place.root, "review", "--with", *options, code=code)
 
 
 def as_json(place: Place) -> Any:
@@ -37,18 +41,21 @@ def silence(place: Place, lines: str) -> None:
 
 
 def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(place: Place) -> None:
-    said = linted(place)
-    first = said.out.splitlines()[0]
+    said = linted(place, "--strict", "giving-in", code=1)
+    first = next(line for line in said.out.splitlines() if "one-behaviour" in line)
     assert first.startswith("benchmarks/giving-in/benchmark.yaml:9: m01: one-behaviour: the")
     assert first.endswith(f"({LintRule.ONE_BEHAVIOUR.remedy})")
-    assert said.err == "3 found in 1 benchmark\n"
-    linted(place, "--strict", "giving-in", code=1)
+    short = "3 found by the lint rules in 1 benchmark"
+    assert said.err == f"{short}\n"
+    assert linted(place).err == f"{short}; `--strict` lists them\n"
+    wrong = crosswind(place.root, "run", "--headless", "--strict", code=2)
+    assert "--strict goes with --dry-run" in wrong.err
 
 
 def test_a_reason_silences_a_rule_for_an_id(place: Place) -> None:
     silence(place, SILENT)
     told = linted(place, "--strict")
-    assert (told.out, told.err) == ("", "nothing found in 1 benchmark, 3 silenced\n")
+    assert told.err == "nothing found by the lint rules in 1 benchmark, 3 silenced\n"
     found = as_json(place)
     assert found["findings"] == []
     assert [one["reason"] for one in found["silenced"]] == [
@@ -120,7 +127,7 @@ def test_a_model_reads_each_metric_and_base_scenario_once_and_its_calls_are_coun
     place: Place,
 ) -> None:
     place.run()
-    assert "found in 1 benchmark" in linted(place, "--with", "holds").err
+    assert "in 1 benchmark" in read(place, "holds").err
     with place.reader() as reader:
         units = sorted(one.unit for one in reader.used_calls() if one.role is Role.CHECKER)
     assert units == ["m01", "m01_s001", "m01_s002", "m02", "m02_s001", "m02_s002"]
@@ -129,7 +136,7 @@ def test_a_model_reads_each_metric_and_base_scenario_once_and_its_calls_are_coun
 def test_a_reading_that_fails_is_told_with_its_reason(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def read(*_: object) -> list[LintFinding]:
+    async def fails(*_: object) -> list[LintFinding]:
         raise ModelError("HTTP 500", retryable=False)
 
     async def found(*_: object) -> list[LintFinding]:
@@ -139,13 +146,13 @@ def test_a_reading_that_fails_is_told_with_its_reason(
         ]
 
     place.run()
-    monkeypatch.setattr("engine.pipeline.lint.read_metric", read)
+    monkeypatch.setattr("engine.pipeline.lint.read_metric", fails)
     monkeypatch.setattr("engine.pipeline.lint.read_scenario", found)
-    said = linted(place, "--with", "holds", code=1)
+    said = read(place, "holds", code=1)
     assert "not read: giving-in m01 and 1 more: HTTP 500" in said.err
     assert "scenarios.json" in said.out
     assert "m01_s001: not-visible: It hopes." in said.out
 
 
 def test_a_model_that_is_not_there_is_named(place: Place) -> None:
-    assert "no model is called `nobody`" in linted(place, "--with", "nobody", code=2).err
+    assert "no model is called `nobody`" in read(place, "nobody", code=2).err

@@ -54,7 +54,6 @@ def test_the_whole_way_in_a_script(place: Place, tmp_path: Path) -> None:
     metrics = waiting()
     assert metrics
     assert step(0, "run", name, "--dry-run")["benchmarks"][0]["waiting"]
-    step(0, "lint", name)
     step(0, "review", name, "--approve", "m*")
     step(3, "run", "--pilot", name, "--headless", "--scenarios", "1")
     assert waiting() == 2 * metrics

@@ -1,0 +1,54 @@
+"""Every command line that a page shows is one that is taken."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from docs.manual.pages import DOCS
+from engine.cli.command_line import parse
+from engine.errors import InputError
+
+ROOT: Final = DOCS.parent
+PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+_FENCE: Final = re.compile(r"^```(sh|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_TYPED: Final = re.compile(r"(?:^|&& |; |\| )crosswind\b([^&|;]*)")
+_CODE: Final = re.compile(r"`crosswind(?: ([^`]*))?`")
+
+
+def typed_lines(text: str) -> Iterator[list[str]]:
+    """The words after `crosswind`, in blocks for a shell and within sentences."""
+    for kind, block in _FENCE.findall(text):
+        for line in block.splitlines():
+            if kind == "console" and not line.startswith("$ "):
+                continue  # what was printed
+            for words in _TYPED.findall(line.removeprefix("$ ")):
+                yield shlex.split(words, comments=True)
+    yield from (shlex.split(words) for words in _CODE.findall(_FENCE.sub("", text)))
+
+
+def fault(words: list[str]) -> str | None:
+    """Why a line is not taken; a command that is only named may lack what it needs."""
+    try:
+        parse(words)
+    except SystemExit:  # of `--help`
+        return None
+    except InputError as error:
+        named_only = len(words) == 1 and str(error).startswith("missing:")
+        return None if named_only or words[:1] == ["COMMAND"] else f"{words}: {error}"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_line_of_a_page_is_taken(page: Path) -> None:
+    assert not [why for words in typed_lines(page.read_text("utf-8")) if (why := fault(words))]
+
+
+def test_lines_that_are_not_taken_are_found() -> None:
+    page = "Type `crosswind rn`.\n```sh\ncd x && crosswind run --dri-run   # see\n```\n"
+    assert [fault(words) is None for words in typed_lines(page)] == [False, False]
