@@ -119,10 +119,28 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if command is not None:
         _known_command(command, commands)
     arguments, unknown = parser.parse_known_args(argv)
+    asked = commands.get(arguments.command, parser)
+    unknown = _with_names(asked, arguments, unknown)
     if unknown:
-        asked = commands.get(arguments.command, parser)
         raise InputError([_unknown(word, asked) for word in unknown])
     return arguments
+
+
+def _with_names(
+    asked: argparse.ArgumentParser, arguments: argparse.Namespace, unknown: Sequence[str]
+) -> Sequence[str]:
+    """Add words that follow an option to the names before it, which argparse does not; returns what
+    is still unknown."""
+    several = [
+        action.dest
+        for action in asked._actions  # noqa: SLF001  (no public way)
+        if not action.option_strings and action.nargs in {"*", "+"}
+    ]
+    names = [word for word in unknown if not word.startswith("-")]
+    if not several or len(names) != len(unknown):
+        return unknown
+    setattr(arguments, several[-1], [*getattr(arguments, several[-1]), *names])
+    return ()
 
 
 def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | None:
