@@ -532,7 +532,6 @@ def test_what_the_palette_says_the_command_line_does_it_does() -> None:
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("lint", "`crosswind lint` does this on the command line."),
         ("validate", "`crosswind validate` does this on the command line."),
         ("settings", "Settings are in config.yaml; `crosswind doctor` checks it."),
         ("verdcits", "Nothing has that name. Nearest: verdicts"),

@@ -248,7 +248,7 @@ def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand
     return [known[at] for _, at in sorted(ranked)]
 
 
-_OUTSIDE: Final = frozenset("calibrate doctor import init lint prune repair validate".split())
+_OUTSIDE: Final = frozenset("calibrate doctor import init prune repair validate".split())
 """Commands of the command line for what the app does not do."""
 
 
