@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.watch import Watch
     from tui.bindings import PaletteCommand
     from tui.services.engine_control import QuitChoice
-    from tui.state.filters import FoundId
+    from tui.state.found_ids import FoundId
     from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.related import TakeRef
 

@@ -35,9 +35,9 @@ from engine.stages.evaluate import Judgement
 from engine.stages.parsing import parse_answer
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
+from engine.store.filter_line import LONGEST as LONGEST_FILTER
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tests.waiting import assert_quick, slowness
-from tui.state.filters import LONGEST as LONGEST_FILTER
 from tui.state.reviewing import LONGEST as LONGEST_DIFFED
 from tui.text.blocks import LONG_LINE
 from tui.text.wrap import AT_ONCE
@@ -71,7 +71,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.store.words._TERM": 1000,
     "engine.checks": LONGEST_AUDITED,
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
-    "tui.state.filters": LONGEST_FILTER,
+    "engine.store.filter_line": LONGEST_FILTER,
     "engine.report.html.page._WORD": NAME_LENGTH,
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,

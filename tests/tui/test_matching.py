@@ -8,8 +8,8 @@ import re
 import pytest
 
 from engine.store.browsing import Field, FilterTerm
+from engine.store.filter_line import FilterFault, parse
 from tui.screens.search import parse_query
-from tui.state.filters import FilterFault, parse
 from tui.state.transcript import PatternFault, Spans, matches
 
 

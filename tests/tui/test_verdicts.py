@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from engine.benchmark import StopReason
 from engine.link import EngineState
 from engine.store.browsing import Browser
+from engine.store.filter_line import parse
 from engine.store.tables import Quote
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
@@ -19,7 +20,6 @@ from tui.screens.line_dialogs import FilterScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import PreferencesFile, ViewMemory
-from tui.state.filters import parse
 from tui.widgets.table import WideTable
 from tui.widgets.transcript import TranscriptView
 

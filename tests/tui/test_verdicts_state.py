@@ -9,9 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from engine.store.browsing import Browser, Column, FilterResult, Sorting
+from engine.store.filter_line import FilterFault, parse
 from engine.watch import named_only
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre, text
-from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
 from tui.state.verdicts import (
     AGAIN_AFTER,

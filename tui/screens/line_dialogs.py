@@ -17,6 +17,7 @@ from textual.widgets import Input
 from engine.display import one_line, plural
 from engine.errors import StoreError
 from engine.store.browsing import Filter
+from engine.store.filter_line import HELP, FilterFault, parse
 from engine.store.reader import Reader
 from engine.watch import BenchmarkInfo
 from tui.bindings import PaletteCommand
@@ -24,17 +25,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import WIDTH, DialogFooter, ResultT, TypingScreen
 from tui.services.palette import matching, nothing_found, of_ids
 from tui.services.ticker import begin_instead
-from tui.state.filters import (
-    AT_MOST,
-    HELP,
-    FilterFault,
-    FoundId,
-    MetricNames,
-    find,
-    metric_names,
-    parse,
-    what_is,
-)
+from tui.state.found_ids import AT_MOST, FoundId, MetricNames, find, metric_names, what_is
 from tui.state.transcript import PatternFault
 from tui.text.ink import (
     MEANINGFUL,

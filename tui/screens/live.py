@@ -16,13 +16,13 @@ from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Board, Command, Request, Response, WorkRow
 from engine.store.browsing import Browser
+from engine.store.filter_line import parse
 from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import failures_of
-from tui.state.filters import parse
 from tui.state.live import LiveState
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant

@@ -21,6 +21,7 @@ from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Browser
+from engine.store.filter_line import parse
 from tui.bindings import key
 from tui.format import SCRIPTED_IN_SHORT
 from tui.results.agreement import agreement_rows, label_rows
@@ -33,7 +34,6 @@ from tui.results.text import VerdictScope, line_of
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin_instead
-from tui.state.filters import parse
 from tui.state.headline import metric_in
 from tui.state.related import MessageRef
 from tui.state.run_status import Instant, current_benchmark

@@ -17,6 +17,7 @@ from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
+from engine.store.filter_line import FilterFault, parse
 from engine.store.open_reader import open_reader
 from engine.store.records import VerdictRow
 from engine.store.tables import TakeCount
@@ -24,7 +25,6 @@ from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.ticker import begin, begin_instead
-from tui.state.filters import FilterFault, parse
 from tui.state.headline import group_parts, metric_in, metric_line, shown_words, votes_words
 from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant

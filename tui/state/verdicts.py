@@ -19,10 +19,10 @@ from engine.store.browsing import (
     FilterResult,
     Sorting,
 )
+from engine.store.filter_line import parse
 from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict
-from tui.state.filters import parse
 from tui.state.headline import group_parts
 from tui.state.related import Subject
 from tui.state.run_status import UnseenCounts
