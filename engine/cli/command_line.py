@@ -120,9 +120,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         _known_command(command, commands)
     arguments, unknown = parser.parse_known_args(argv)
     asked = commands.get(arguments.command, parser)
-    unknown = _with_names(asked, arguments, unknown)
-    if unknown:
-        raise InputError([_unknown(word, asked) for word in unknown])
+    not_taken = _with_names(asked, arguments, unknown)
+    if not_taken:
+        raise InputError([_unknown(word, asked) for word in not_taken])
     return arguments
 
 
