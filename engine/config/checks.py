@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 from engine.benchmark import name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
-from engine.config.secrets import VARIABLE, Environment, Secret
+from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
 from engine.config.values import KNOWN_SOURCES, OFFLINE, extra_body_problems
 from engine.config.wording import did_you_mean, nearest_word, quotable
-from engine.config.yaml_text import KeyPath, YamlDocument, dotted_path
+from engine.config.yaml_text import NO_BREAK_SPACE, KeyPath, YamlDocument, dotted_path
 from engine.errors import InputError, Problem
 from engine.trust import NOWHERE
 
@@ -36,6 +36,8 @@ _OLD_WORDS: Final = {"pinpoint": "landmarks"}
 _OF_A_TARGET: Final = frozenset({"id", "system_prompt"})
 """Keys of a target that do not describe its model."""
 _ROLES: Final = ("user_model", "evaluator_model", "generator_model")
+_REFERRING: Final = ("model", "apikey", "base_url")
+"""Keys of a model whose texts may refer to variables."""
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
@@ -145,6 +147,7 @@ def _specs(document: YamlDocument) -> Iterator[_WrittenModel]:
 def _spec_problems(
     spec: _WrittenModel, document: YamlDocument, offline_models: Collection[str]
 ) -> Iterator[Problem]:
+    yield from _reference_problems(spec, document)
     at = (*spec.at, "extra_body")
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
     yield from application_problems(spec.at, spec.keys, document)
@@ -170,6 +173,27 @@ def _spec_problems(
     if isinstance(params, dict) and params.get("pace") is not None:
         what = "only offline models have a pace"
         yield document.problem((*spec.at, "params", "pace"), what, hint="delete it", of_key=True)
+
+
+def _reference_problems(spec: _WrittenModel, document: YamlDocument) -> Iterator[Problem]:
+    """Texts that would be sent as they stand, although they mean a variable or an address."""
+    texts: dict[KeyPath, object] = {(key,): spec.keys.get(key) for key in _REFERRING}
+    for section in ("extra_headers", "headers"):
+        headers = spec.keys.get(section)
+        if isinstance(headers, dict):
+            texts |= {(section, name): value for name, value in headers.items()}
+    for at, text in texts.items():
+        if not isinstance(text, str):
+            continue
+        name = miswritten_variable(text)
+        # in the headers of an application, `$model` and the like are placeholders
+        if name is not None and (at[0] != "headers" or name.isupper()):
+            what = "a variable is written with braces, and nothing else is in them"
+            hint = f"did you mean `${{{name}}}`?"
+            yield document.problem((*spec.at, *at), what, hint=hint)
+        elif NO_BREAK_SPACE in text:
+            what = "there is a no-break space in it, which looks like a space"
+            yield document.problem((*spec.at, *at), what, hint="delete it")
 
 
 def _source_hint(source: str) -> str:

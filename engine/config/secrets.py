@@ -20,6 +20,7 @@ from engine.trust import NOWHERE, Exposure, Trust
 
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable."""
+_MISWRITTEN: Final = re.compile(r"(?<![A-Za-z0-9$])\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def variables_in(value: object) -> tuple[str, ...]:
@@ -33,6 +34,13 @@ def variables_in(value: object) -> tuple[str, ...]:
         case list() | tuple():
             names = [name for inner in value for name in variables_in(inner)]
     return tuple(dict.fromkeys(names))
+
+
+def miswritten_variable(text: str) -> str | None:
+    """The variable that a text means as a shell would read it, as `$NAME` or `${NAME:-word}`, which
+    is no reference here; None where there is none."""
+    match = _MISWRITTEN.search(VARIABLE.sub(" ", text))
+    return None if match is None else match[1]
 
 
 class Secret:

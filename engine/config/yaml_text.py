@@ -352,6 +352,7 @@ def _position(event: Any) -> tuple[int, int]:
     return event.start_mark.line + 1, event.start_mark.column + 1
 
 
+NO_BREAK_SPACE: Final = "\u00a0"
 _WHERE_IT_BEGAN: Final = ("expected ',' or", "unexpected end of stream", "find expected ':'")
 _TAB: Final = "a tab cannot indent a line in YAML, expected spaces"
 _SENTENCES: Final = (
@@ -387,6 +388,9 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, path: Path) -> Probl
 
 
 def _sentence(message: str, text: str, line: int, column: int) -> str:
+    lines = _lines(text)
+    if line <= len(lines) and NO_BREAK_SPACE in lines[line - 1]:
+        return "there is a no-break space in this line, which YAML takes for text: expected a space"
     if "cannot start any token" in message:
         return _impossible_start(text, line, column)
     if "node content" in message and line > len(text.splitlines()):

@@ -304,6 +304,58 @@ targets:
     assert "targets[2].base_url is http and not https" in config.warnings[3]
 
 
+MEANT = {
+    "apikey: $OPENAI_API_KEY": "OPENAI_API_KEY",
+    "apikey: ${OPENAI_API_KEY:-none}": "OPENAI_API_KEY",
+    'apikey: "${ KEY }"': "KEY",
+    'apikey: "${\u00a0KEY}"': "KEY",
+    "apikey: $key": "key",
+    "apikey: ${KEY": "KEY",
+    'extra_headers: {X-Team: "Bearer $TOKEN"}': "TOKEN",
+    'base_url: "https://$HOST/v1"': "HOST",
+    'base_url: "${HOST:-https://x.org}/v1"': "HOST",
+    "model: $MODEL": "MODEL",
+}
+"""What means a variable as a shell would read it, and the variable."""
+
+
+@pytest.mark.parametrize("line", MEANT)
+def test_what_means_a_variable_and_is_none_is_never_sent(
+    line: str, config_file: Write, refused: Refused
+) -> None:
+    key = {"model": "model: m", "source": "source: openai"}
+    key[line.partition(":")[0]] = line
+    lines = "\n    ".join(["- id: a", *key.values()])
+    place = config_file(f"{MODELS}targets:\n  {lines}\n")
+    told = str(refused(lambda: load_config(place)))
+    assert f"did you mean `${{{MEANT[line]}}}`?" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('apikey: "${KEY}\u00a0"', "targets[0].apikey: there is a no-break space in it"),
+        ('base_url: "\u00a0https://x.org"', "there is a no-break space in it"),
+        ('apikey:\u00a0"${KEY}"', "there is a no-break space in this line"),
+        ("\u00a0apikey: ${KEY}", "did you mean `apikey`?"),
+        ('apikey: "a$KEY-in-plain-text-with-a-dollar"', ""),
+        ("headers: {X-A: $model}", "headers"),
+    ],
+)
+def test_a_no_break_space_is_told_and_a_dollar_in_a_key_is_part_of_it(
+    line: str, said: str, config_file: Write, refused: Refused
+) -> None:
+    place = config_file(
+        f"{MODELS}targets:\n  - id: a\n    model: m\n    source: openai\n    {line}\n"
+    )
+    if said:
+        told = str(refused(lambda: load_config(place)))
+        assert said in told
+        assert "${model}" not in told
+    else:
+        assert load_config(place).targets
+
+
 def test_a_model_is_found_by_its_name_or_its_targets_id(config_file: Write) -> None:
     strict = "models: {strict: {model: evaluator-strict, source: offline}}\n"
     config = load_config(config_file(WHOLE + strict))
