@@ -45,6 +45,7 @@ from engine.store.tables import Verdict
 _WORDS: Final[Mapping[str, LabelAnswer]] = {
     **{answer.value: answer for answer in LabelAnswer},
     "p": LabelAnswer.PRESENT,
+    "y": LabelAnswer.PRESENT,
     "yes": LabelAnswer.PRESENT,
     "1": LabelAnswer.PRESENT,
     "true": LabelAnswer.PRESENT,
@@ -194,15 +195,14 @@ def _label_of_row(
     if number in seen:
         raise InputError(Problem(f"number {number} is in line {seen[number]}, too"))
     seen[number] = row.line
-    answer = _WORDS.get(row.answer.lower())
+    answer = _WORDS.get(row.answer.casefold())
     if answer is None:
         expected = ", ".join(f"`{known.value}`" for known in LabelAnswer)
         raise InputError(Problem(f"answer: found {shortened(row.answer)!r}, expected {expected}"))
     confidence = _whole_number(row.confidence, "confidence") if row.confidence else None
     if confidence not in {None, 1, 2, 3}:
         raise InputError(Problem(f"confidence: found {confidence}, expected 1, 2 or 3"))
-    words = row.replies.replace(",", " ").split()
-    replies = tuple(_whole_number(word, "replies") for word in words)
+    replies = tuple(_whole_number(word, "replies") for word in row.replies.split())
     return number, GivenLabel(answer, replies, row.note, confidence)
 
 

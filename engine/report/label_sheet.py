@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,10 @@ COLUMNS: Final = ("sample", "number", "definition", "transcript", *GIVEN)
 _MOST_BYTES: Final = 1 << 28
 # the module `csv` refuses more than 128 kB in a cell, and long transcripts have more
 _LONGEST_CELL: Final = 1 << 24
-_DELIMITERS: Final = ",;\t"
+_DELIMITERS: Final = ",;\t|"
+_NEEDED: Final = ("sample", "number", "answer")
+_LOOKED_AT: Final = 20
+"""Lines in which the columns' names are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +67,58 @@ def read_sheet(path: Path) -> list[LabelSheetRow]:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
     if len(content) > _MOST_BYTES:
         raise InputError(Problem(f"is larger than {_MOST_BYTES >> 20} MB", path))
-    text = _decode_sheet(content, path)
+    lines = io.StringIO(_decode_sheet(content, path), newline=None)
     csv.field_size_limit(_LONGEST_CELL)
-    first = text.partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=first.count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    head = _head(lines, path)
+    reader = csv.reader(lines, delimiter=head.delimiter)
     try:
-        lacking = [name for name in ("sample", "number", "answer") if name not in _head(reader)]
-        if lacking:
-            expected = ", ".join(COLUMNS)
-            raise InputError(
-                Problem(f"has no column `{lacking[0]}`", path, 1, hint=f"expected {expected}")
-            )
-        return [row for row in _rows(reader) if row.answer]
+        return [row for row in _rows(reader, head) if row.answer]
     except csv.Error as error:
-        raise InputError(Problem(f"is no table: {error}", path, reader.line_num)) from error
+        line = head.line + reader.line_num
+        raise InputError(Problem(f"is no table: {error}", path, line)) from error
 
 
-def _head(reader: csv.DictReader[str]) -> Sequence[str]:
-    return reader.fieldnames or ()
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The row with the columns' names."""
+
+    line: int
+    """1-based."""
+    delimiter: str
+    names: Sequence[str]
 
 
-def _rows(reader: csv.DictReader[str]) -> Iterator[LabelSheetRow]:
-    begins = reader.line_num + 1
-    for row in reader:
-        values = {name: (row.get(name) or "").strip() for name in ("sample", "number", *GIVEN)}
-        yield LabelSheetRow(line=begins, **values)
-        begins = reader.line_num + 1
+def _head(lines: Iterable[str], path: Path) -> _Head:
+    """Find the row with the columns' names, which a title or the delimiter may precede, and leave
+    `lines` behind it. Raises `InputError`."""
+    for number, line in enumerate(islice(lines, _LOOKED_AT), 1):
+        for delimiter in _DELIMITERS:
+            names = [name.strip(' "\r\n').casefold() for name in line.split(delimiter)]
+            if set(_NEEDED) <= set(names):
+                return _Head(number, delimiter, names)
+    what = f"has no row with the columns {', '.join(_NEEDED)} at its beginning"
+    raise InputError(Problem(what, path, 1, hint=f"expected {', '.join(COLUMNS)}"))
+
+
+def _rows(reader: Iterator[list[str]], head: _Head) -> Iterator[LabelSheetRow]:
+    begins = head.line + 1
+    for cells in reader:
+        row = dict(zip(head.names, map(str.strip, cells), strict=False))
+        sample, number, answer, confidence = (
+            _whole(row.get(name, "")) for name in ("sample", "number", "answer", "confidence")
+        )
+        marked = row.get("replies", "").replace(",", " ").replace(";", " ").split()
+        replies = " ".join(map(_whole, marked))
+        yield LabelSheetRow(
+            begins, sample, number, answer, replies, confidence, row.get("note", "")
+        )
+        begins = head.line + reader.line_num + 1
+
+
+def _whole(text: str) -> str:
+    """A whole number without the decimals that programs for tables add to it."""
+    whole, point, decimals = text.partition(".")
+    return whole if point and whole.isdecimal() and not decimals.strip("0") else text
 
 
 def _decode_sheet(content: bytes, path: Path) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from markupsafe import escape
@@ -514,13 +514,13 @@ def test_a_line_that_cannot_be_is_named_and_nothing_is_taken_in(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a;b\n1;2\n", "has no column `sample`"),
+        (b"a;b\n1;2\n", "has no row with the columns sample, number, answer"),
         ("sample,number,answer\n1,1,pr\xe9sent\n".encode("latin-1"), "is not UTF-8 from here on"),
         (
             "sample,number,answer\n1,1,p\n".encode("utf-16-le"),
             "is not UTF-8 (save it as CSV UTF-8)",
         ),
-        (b"", "has no column `sample`"),
+        (b"", "has no row with the columns sample, number, answer"),
     ],
 )
 def test_a_file_that_is_no_such_table_is_refused(
@@ -531,12 +531,29 @@ def test_a_file_that_is_no_such_table_is_refused(
     assert (code, said in err) == (2, True), err
 
 
-def test_a_table_of_another_spreadsheet_is_read(crosswind: Crosswind, sheet: Path) -> None:
-    rows = cells_of(fill(sheet, by_number))
-    lines = [";".join(("sample", "number", "answer", "replies"))]
-    lines += [f"{row['sample']};{row['number']};{row['answer']};{row['replies']}" for row in rows]
-    sheet.write_text("\r\n".join(lines), "utf-16")
+TABLES: Final = {
+    "sep=; and a mark": ("sep=;\n", ";", "\r\n", "utf-8-sig"),
+    "a title, in UTF-16": ("Labels of Ann\n\n", "\t", "\n", "utf-16"),
+    "blanks": ("", " , ", "\n", "utf-8"),
+    "old ends of lines": ("", "|", "\r", "utf-8"),
+}
+"""What stands before a table, what separates its cells and lines, and its encoding."""
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_of_another_program_is_read(
+    crosswind: Crosswind, sheet: Path, place: Place, kind: str
+) -> None:
+    before, between, end, encoding = TABLES[kind]
+    rows = [("SAMPLE", '"Number"', "Answer", "replies", "confidence")]
+    for number, cells in enumerate(cells_of(sheet), 1):
+        given = ("Y", "1.0 2.0", "3.0") if number % 2 else ("0.0", "", "2.0")
+        rows.append((f"{cells['sample']}.0", f"{cells['number']}.00", *given))
+    sheet.write_bytes((before + end.join(map(between.join, rows))).encode(encoding))
     assert "labelled 12 of 12" in take_in(crosswind, sheet)[1]
+    with place.reader() as reader:
+        given = reader.peoples_verdicts("giving-in")
+    assert sorted(one.present for one in given) == [False] * 6 + [True] * 6
 
 
 def test_nobody_goes_on_under_the_name_of_another(
