@@ -70,7 +70,7 @@ def read_sheet(path: Path) -> list[LabelSheetRow]:
     lines = io.StringIO(_decode_sheet(content, path), newline=None)
     csv.field_size_limit(_LONGEST_CELL)
     head = _head(lines, path)
-    reader = csv.reader(lines, delimiter=head.delimiter)
+    reader = csv.DictReader(lines, head.names, delimiter=head.delimiter)
     try:
         return [row for row in _rows(reader, head) if row.answer]
     except csv.Error as error:
@@ -100,17 +100,19 @@ def _head(lines: Iterable[str], path: Path) -> _Head:
     raise InputError(Problem(what, path, 1, hint=f"expected {', '.join(COLUMNS)}"))
 
 
-def _rows(reader: Iterator[list[str]], head: _Head) -> Iterator[LabelSheetRow]:
+def _rows(reader: csv.DictReader[str], head: _Head) -> Iterator[LabelSheetRow]:
     begins = head.line + 1
-    for cells in reader:
-        row = dict(zip(head.names, map(str.strip, cells), strict=False))
-        sample, number, answer, confidence = (
-            _whole(row.get(name, "")) for name in ("sample", "number", "answer", "confidence")
-        )
-        marked = row.get("replies", "").replace(",", " ").replace(";", " ").split()
-        replies = " ".join(map(_whole, marked))
+    for row in reader:
+        cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
+        marked = cells["replies"].replace(",", " ").replace(";", " ").split()
         yield LabelSheetRow(
-            begins, sample, number, answer, replies, confidence, row.get("note", "")
+            line=begins,
+            sample=_whole(cells["sample"]),
+            number=_whole(cells["number"]),
+            answer=_whole(cells["answer"]),
+            replies=" ".join(map(_whole, marked)),
+            confidence=_whole(cells["confidence"]),
+            note=cells["note"],
         )
         begins = head.line + reader.line_num + 1
 

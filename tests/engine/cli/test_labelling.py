@@ -550,10 +550,11 @@ def test_a_table_of_another_program_is_read(
         given = ("Y", "1.0 2.0", "3.0") if number % 2 else ("0.0", "", "2.0")
         rows.append((f"{cells['sample']}.0", f"{cells['number']}.00", *given))
     sheet.write_bytes((before + end.join(map(between.join, rows))).encode(encoding))
-    assert "labelled 12 of 12" in take_in(crosswind, sheet)[1]
+    told = take_in(crosswind, sheet)
+    assert "labelled 12 of 12" in told[1], told
     with place.reader() as reader:
-        given = reader.peoples_verdicts("giving-in")
-    assert sorted(one.present for one in given) == [False] * 6 + [True] * 6
+        labels = reader.peoples_verdicts("giving-in")
+    assert sorted(label.present is True for label in labels) == [False] * 6 + [True] * 6
 
 
 def test_nobody_goes_on_under_the_name_of_another(
