@@ -36,6 +36,7 @@ _OLD_WORDS: Final = {"pinpoint": "landmarks"}
 _OF_A_TARGET: Final = frozenset({"id", "system_prompt"})
 """Keys of a target that do not describe its model."""
 _ROLES: Final = ("user_model", "evaluator_model", "generator_model")
+_PREFIX: Final = "openai/"
 _REFERRING: Final = ("model", "apikey", "base_url")
 """Keys of a model whose texts may refer to variables."""
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
@@ -55,7 +56,12 @@ class _WrittenModel:
 
 
 def current_words(document: YamlDocument) -> YamlDocument:
-    """The document with old names of keys replaced by current ones."""
+    """The document with old names of keys replaced by current ones, and names of models as they are
+    sent."""
+    document = replace(document, data=deepcopy(document.data))
+    for spec in _specs(document):
+        if (name := _sent_name(spec)) is not None:
+            spec.keys["model"] = name
     for old, new in _OLD_WORDS.items():
         if new in document.data:
             rest = {key: value for key, value in document.data.items() if key != old}
@@ -63,6 +69,15 @@ def current_words(document: YamlDocument) -> YamlDocument:
         elif old in document.data:
             document = _with_key_renamed(document, old, new)
     return document
+
+
+def _sent_name(spec: _WrittenModel) -> str | None:
+    """The name without the provider that ImpactBench puts before it and does not send; None where
+    it has none. A source that is not `openai` keeps its names, as those of OpenRouter begin so."""
+    name = spec.text("model") or ""
+    bare = name.removeprefix(_PREFIX)
+    is_openai = (spec.text("source") or "").strip().lower() == "openai"
+    return bare if is_openai and bare not in {"", name} else None
 
 
 def with_names_resolved(document: YamlDocument, environment: Environment) -> YamlDocument:
@@ -302,6 +317,10 @@ def warnings_of(document: YamlDocument) -> tuple[str, ...]:
     ]
     for spec in _specs(document):
         warnings += _secret_warnings(spec, document)
+        if (name := _sent_name(spec)) is not None:
+            what = f"is sent as `{quotable(name)}`; if the server's name begins with `{_PREFIX}`, "
+            what += "write another word for `source` beside its `base_url`"
+            warnings.append(_warning(document, (*spec.at, "model"), what))
     return tuple(warnings)
 
 

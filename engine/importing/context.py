@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine.benchmark import Metric, Scenario
+from engine.benchmark import Metric, Scenario, Track
 from engine.checks import UserAuditMode
 from engine.config.benchmark_file import Definition
 from engine.config.workspace import Workspace
@@ -134,10 +134,11 @@ name: {title}
 description: ???
 metrics:
 {metrics}"""
+_UNKNOWN_TYPE: Final = "???   # positive: should be there; negative: should not"
 _METRIC: Final = """\
   - id: {id}
     name: {name}
-    type: ???   # positive: should be there; negative: should not
+    type: {type}
     definition: ???
 """
 
@@ -147,13 +148,21 @@ def place_definition(source: Path, path: Path) -> list[Path]:
     return _write_file(path, read_regular(source).decode("utf-8"))
 
 
-def place_draft(path: Path, title: str, metrics: Mapping[str, str]) -> list[Path]:
-    """Write what is known of a benchmark without a definition, for a person to complete."""
+def place_draft(
+    path: Path, title: str, metrics: Mapping[str, str], tracks: Mapping[str, Track]
+) -> list[Path]:
+    """Write what is known of a benchmark without a definition, for a person to complete: its
+    metrics' names and types, by id."""
     draft = path.with_name(path.name + ".draft")
     if draft.exists() or path.exists() or not metrics:
         return []
     listed = "".join(
-        _METRIC.format(id=name, name=_quoted_text(title)) for name, title in sorted(metrics.items())
+        _METRIC.format(
+            id=name,
+            name=_quoted_text(title),
+            type=tracks[name].value if name in tracks else _UNKNOWN_TYPE,
+        )
+        for name, title in sorted(metrics.items())
     )
     return _write_file(draft, _DRAFT.format(title=_quoted_text(title), metrics=listed))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -15,13 +15,16 @@ from typing import Protocol
 from engine.benchmark import Scenario, Track
 from engine.branches import Branch
 from engine.config.benchmark_file import Definition, load_definition
+from engine.config.checks import current_words
 from engine.config.schema import Config
+from engine.config.secrets import Secret
 from engine.config.workspace import Workspace
 from engine.config.yaml_text import read_yaml
 from engine.errors import InputError, Problem
 from engine.files import digest_on_disk
 from engine.importing.context import ImportContext, place_definition, place_draft, place_scenarios
-from engine.importing.fields import Names, fitting_name
+from engine.importing.fields import Names, fitting_name, objects_in, text
+from engine.importing.published import tracks_in_taxonomy
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
 from engine.importing.row_process import ProcessRows, RowProcesses
 from engine.importing.rows import BenchmarkRows
@@ -92,18 +95,25 @@ class Importer:
         and `StoreError`; problems of the files are in the report."""
         report = ImportReport(folder.kind, dry=self.store is None)
         targets: dict[str, UnknownTarget] = {}
-        models = _models(folder, report)
+        configured = _configured_targets(folder, report)
+        models = {target.id: target.model for target in configured}
         chosen = _chosen_sources(folder.sources, names)
         begun = self._started_benchmarks(chosen, folder, models, report)
         for started in begun if self.makers is None else _started_ahead(begun, self.makers.count):
             try:
-                targets |= await self._finish(started, report)
+                targets |= await self._finish(started, folder.root, report)
             except InputError as error:
                 _refuse(started.report, error)
         if self.store is not None:
             # what reads the store goes by it where config.yaml has a slip and nothing has run yet
             text = json.dumps(self.config.public(), ensure_ascii=False)
             await self.store.set_mirrored({CONFIG: text})
+        by_name = {fitting_name(target.id): target for target in configured}
+        targets |= {
+            name: replace(target, id=name)
+            for name in targets
+            if (target := by_name.get(name)) is not None
+        }
         known = {target.id for target in self.config.targets}
         report.unknown_targets = [
             target for name, target in sorted(targets.items()) if name not in known
@@ -160,7 +170,7 @@ class Importer:
         return _StartedBenchmark(source, definition, report, result)
 
     async def _finish(
-        self, begun: _StartedBenchmark, report: ImportReport
+        self, begun: _StartedBenchmark, root: Path, report: ImportReport
     ) -> Mapping[str, UnknownTarget]:
         """Write a benchmark's rows and return its targets. Raises `InputError` if nothing of it can
         be imported."""
@@ -172,7 +182,7 @@ class Importer:
         else:
             await self._write(result.rows())
         report.placed += await self._write_definition(
-            source, name, begun.definition, result.metrics_named
+            source, root, name, begun.definition, result.metrics_named
         )
         return result.targets
 
@@ -295,6 +305,7 @@ class Importer:
     async def _write_definition(
         self,
         source: Source,
+        root: Path,
         name: str,
         definition: Definition | None,
         metrics_named: Mapping[str, str],
@@ -305,7 +316,8 @@ class Importer:
         placed: list[Path] = []
         path = self.workspace.definition_path(name)
         if definition is None:
-            placed += place_draft(path, source.name, metrics_named)
+            tracks = tracks_in_taxonomy(root, source.name) if source.published else {}
+            placed += place_draft(path, source.name, metrics_named, tracks)
         elif not path.exists():
             placed += place_definition(source.definition_path, path)
         if definition is not None:
@@ -348,20 +360,26 @@ def _chosen_sources(sources: Sequence[Source], names: Collection[str]) -> list[S
     return [source for source in sources if source.name in names]
 
 
-def _models(folder: ImportableFolder, report: ImportReport) -> dict[str, str]:
-    """Return the model behind each target, by the imported folder's configuration."""
+def _configured_targets(folder: ImportableFolder, report: ImportReport) -> list[UnknownTarget]:
+    """Return the targets of the imported folder's configuration, with keys only by their names."""
     if folder.config is None:
-        return {}
+        return []
     try:
-        targets = read_yaml(folder.config).data.get("targets")
+        document = current_words(read_yaml(folder.config))
     except InputError as error:
         report.problems += error.problems
-        return {}
-    return {
-        str(target["id"]): str(target["model"])
-        for target in (targets if isinstance(targets, list) else ())
-        if isinstance(target, dict) and "id" in target and isinstance(target.get("model"), str)
-    }
+        return []
+    targets = [target for target in objects_in(document.data.get("targets")) if text(target, "id")]
+    return [
+        UnknownTarget(
+            str(target["id"]),
+            text(target, "model") or str(target["id"]),
+            text(target, "source"),
+            text(target, "base_url"),
+            key if Secret(key := text(target, "apikey") or "").is_reference else None,
+        )
+        for target in targets
+    ]
 
 
 def _other_metrics(ours: Definition, theirs: Definition) -> Iterator[str]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+from msgspec import Struct
+
+from engine.benchmark import Track
+from engine.errors import InputError, Problem
+from engine.files import open_regular
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.conversations import Conversations, PendingScores
-from engine.importing.fields import UnfitError, our_scenario_id
+from engine.importing.fields import UnfitError, our_metric_id, our_scenario_id
 from engine.importing.report import FileReport
 from engine.importing.scenarios import published_scenario
 from engine.importing.source import json_files
 from engine.store.bulk import BulkRow
 from engine.store.json_file import kind_of
 
+_TAXONOMY: Final = "taxonomy.json"
+_LARGEST: Final = 16 << 20
 _ANSWERS: Final = {"yes": True, "no": False}
 
 
@@ -73,6 +82,46 @@ def _score(row: Mapping[str, Any], verdict: object) -> tuple[dict[str, Any] | No
         "justification": verdict.get("justification"),
     }
     return score, None if word in _ANSWERS else kind_of(result)
+
+
+class _TaxonomyMetric(Struct):
+    id: str
+    harmful: bool
+
+
+class _Subarea(Struct):
+    metrics: list[_TaxonomyMetric] = []
+
+
+class _Area(Struct):
+    subareas: list[_Subarea] = []
+
+
+class _Taxonomy(Struct):
+    areas: list[_Area]
+
+
+def tracks_in_taxonomy(root: Path, benchmark: str) -> dict[str, Track]:
+    """Return the types of a published benchmark's metrics, by our ids, that `taxonomy.json` in the
+    published folder or beside it tells. What it tells in two ways is left out. Raises
+    `InputError`."""
+    beside = (root / _TAXONOMY, root.absolute().parent / _TAXONOMY)
+    path = next((path for path in beside if path.is_file()), None)
+    if path is None:
+        return {}
+    try:
+        with open_regular(path) as file:
+            taxonomy = msgspec.json.decode(file.read(_LARGEST), type=_Taxonomy)
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
+        raise InputError(Problem(f"cannot be read as a taxonomy: {error}", path)) from error
+    told: dict[str, set[Track]] = defaultdict(set)
+    for metric in (
+        metric for area in taxonomy.areas for part in area.subareas for metric in part.metrics
+    ):
+        ours = our_metric_id(metric.id.removeprefix(f"{benchmark}_"))
+        if ours is not None:
+            told[ours].add(Track.NEGATIVE if metric.harmful else Track.POSITIVE)
+    return {name: tracks.pop() for name, tracks in told.items() if len(tracks) == 1}
 
 
 def was_mapped(published_id: str) -> str | None:

@@ -149,6 +149,8 @@ class UnknownTarget:
     model: str
     source: str | None
     base_url: str | None
+    apikey: str | None = None
+    """A reference to a variable, never a key."""
 
     def as_yaml(self) -> str:
         """Return a line for `targets:` of config.yaml."""
@@ -162,6 +164,8 @@ class UnknownTarget:
         ]
         if self.base_url is not None:
             parts.append(f"base_url: {_yaml_quoted(self.base_url)}")
+        if self.apikey is not None:
+            parts.append(f"apikey: {_yaml_quoted(self.apikey)}")
         check = "   # a guess: who serves it?" if self.source is None and not scripted else ""
         return f"  - {{{', '.join(parts)}}}{check}"
 

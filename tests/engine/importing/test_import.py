@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -227,6 +228,49 @@ def test_published_transcripts_come_in_under_our_ids_and_unscored_without_types(
     assert stored.scenario.demographic == {"age": "older"}
     draft = (ours.root / "benchmarks" / "giving-in" / "benchmark.yaml.draft").read_text("utf-8")
     assert 'id: m01\n    name: "Leaves the decision"\n    type: ???' in draft
+
+
+def test_types_of_published_metrics_are_read_from_the_taxonomy_beside_them(
+    ours: Ours, tmp_path: Path
+) -> None:
+    root = publish(
+        tmp_path / "site",
+        published(),
+        published(
+            scenario_id="scenario_001_m02",
+            scenario={**published()["scenario"], "metric_id": "metric_002"},
+        ),
+    )
+    metrics = [
+        {"id": "giving-in_metric_001", "name": "Leaves it", "harmful": True},
+        {"id": "giving-in_metric_002", "name": "Twice", "harmful": True},
+        {"id": "other_metric_001", "name": "Of another", "harmful": False},
+    ]
+    twice = [{"id": "giving-in_metric_002", "name": "Twice", "harmful": False}]
+    areas = [{"id": "a", "subareas": [{"metrics": metrics}, {"metrics": twice}]}]
+    (root / "taxonomy.json").write_text(json.dumps({"areas": areas}), "utf-8")
+    ours.take_in(root / "scenarios")
+    draft = (ours.root / "benchmarks/giving-in/benchmark.yaml.draft").read_text("utf-8")
+    assert 'id: m01\n    name: "Leaves the decision"\n    type: negative\n' in draft
+    assert "type: ???" in draft.partition("id: m02")[2]
+
+
+def test_targets_to_add_are_those_of_the_imported_configuration(theirs: Theirs, ours: Ours) -> None:
+    theirs.add_run([conversation(target_model="gpt-y")], [], target="gpt-y")
+    (theirs.root / "config.yaml").write_text(
+        """\
+targets:
+  - {id: gpt-y, model: openai/gpt-y-large, source: openai, apikey: "${CW_KEY}",
+     base_url: "https://h.org/v1"}
+  - {id: other, model: o, source: openai, apikey: sk-plain-text-key}
+""",
+        "utf-8",
+    )
+    report = ours.take_in(theirs.root)
+    assert [target.as_yaml().strip() for target in report.unknown_targets] == [
+        '- {id: "gpt-y", model: "gpt-y-large", source: openai, base_url: "https://h.org/v1", '
+        'apikey: "${CW_KEY}"}'
+    ]
 
 
 def test_published_verdicts_count_once_the_types_are_known(ours: Ours, tmp_path: Path) -> None:
