@@ -33,6 +33,10 @@ class Track(StrEnum):
         """Whether a verdict is a pass: a wanted behaviour is present, an unwanted one is absent."""
         return present if self is Track.POSITIVE else not present
 
+    @property
+    def sign(self) -> str:
+        return "+" if self is Track.POSITIVE else "−"
+
 
 class When(StrEnum):
     """Which replies must show a metric's behaviour for it to count as present."""

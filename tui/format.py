@@ -32,7 +32,7 @@ STAGE_NAMES: Final = {
     Stage.EVALUATE: "evaluate",
     Stage.AGGREGATE: "aggregate",
 }
-TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
+TRACK_SIGNS: Final = {track: track.sign for track in Track}
 TRACK_MEANINGS: Final = {Track.POSITIVE: "wanted", Track.NEGATIVE: "unwanted"}
 TRACK_LEGEND: Final = "  ".join(f"{TRACK_SIGNS[track]} {TRACK_MEANINGS[track]}" for track in Track)
 """The meaning of the signs: whether the behaviour is wanted."""

@@ -20,6 +20,7 @@ from engine.analysis.figures import (
     Tally,
     TargetResult,
     UserAuditResult,
+    WeakestMetric,
 )
 from engine.analysis.provenance import Provenance, Stale, Staleness, UnrecordedPrompts
 from engine.analysis.tallies import (
@@ -122,7 +123,27 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
         group_checks=group_checks(about.guesses),
         without_quote=_without_quote(outcomes),
         unanswered=about.unanswered,
+        weakest=_weakest(outcomes, about.metrics),
     )
+
+
+def _weakest(outcomes: Sequence[Outcome], metrics: Sequence[MetricInfo]) -> WeakestMetric | None:
+    """Of several that are passed equally seldom, the first in the order of the file."""
+    scored = grouped((one for one in outcomes if one.passed is not None), _metric_of_outcome)
+    found: list[WeakestMetric] = []
+    for metric in metrics:
+        rows = scored.get(metric.id, ())
+        failed = [outcome.key for outcome in rows if not outcome.passed]
+        if failed:
+            [(target, _)] = Counter(key.target_id for key in failed).most_common(1)
+            shown = next(key for key in failed if key.target_id == target)
+            passed = len(rows) - len(failed)
+            found.append(WeakestMetric(metric, passed, len(rows), str(shown)))
+    return min(found, key=lambda metric: metric.rate, default=None)
+
+
+def _metric_of_outcome(outcome: Outcome) -> str:
+    return outcome.metric_id
 
 
 def _without_quote(outcomes: Iterable[Outcome]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import demographics
 from engine.statistics.demographics import Variant, demographic_gaps
+from engine.statistics.design import detectable
 from engine.statistics.paired import (
     Adjusted,
     Answers,
@@ -20,6 +21,7 @@ from engine.statistics.paired import (
     FamilyPart,
     PairedCluster,
     differences,
+    levels,
     pair_differences,
     simultaneous,
 )
@@ -74,14 +76,30 @@ def contrasts(unmarked: UnmarkedContrasts) -> Contrasts:
     }
     # in the order of `pairs` and `gaps`, so that it can be assigned to them again
     marked = simultaneous(family)
+    tested = {
+        part: sum(difference.error is not None for difference in of_part)
+        for part, of_part in family.items()
+    }
     return Contrasts(
         [comparison(*row) for row in zip(pairs, marked, strict=False)],
         [_gap(*row) for row in zip(gaps, marked[len(pairs) :], strict=True)],
         ComparisonFamily(
             pairs=sum(pair.difference.error is not None for pair in pairs),
             gaps=sum(gap.difference.error is not None for gap in gaps),
+            smallest_found=_smallest_found(
+                family[FamilyPart.PAIRS], levels(tested).get(FamilyPart.PAIRS)
+            ),
         ),
     )
+
+
+def _smallest_found(pairs: Sequence[Difference], level: float | None) -> float | None:
+    """From the pairs' typical standard error; None without one."""
+    known = [(pair.error, pair.freedom) for pair in pairs if pair.error is not None]
+    if not known or level is None:
+        return None
+    error = sqrt(sum(error**2 for error, _ in known) / len(known))
+    return detectable(error, min(freedom for _, freedom in known), level)
 
 
 def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:

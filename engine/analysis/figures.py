@@ -304,6 +304,9 @@ class ComparisonFamily:
     """Demographic gaps, of all targets together and of each."""
     pairs_on_like: int = 0
     """Pairs of targets, for benchmarks like these."""
+    smallest_found: float | None = None
+    """The smallest true difference between two targets on all metrics that such results mark 4
+    times out of 5; None where they would mark none, or for several benchmarks together."""
 
     @property
     def size(self) -> int:
@@ -330,6 +333,21 @@ class NoSignal:
 
     metric_id: str
     passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WeakestMetric:
+    """The metric that all targets together pass least often."""
+
+    metric: MetricInfo
+    passed: int
+    scored: int
+    failure: str
+    """The id of a conversation that failed, with the target that fails most often."""
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +443,8 @@ class Analysis:
     """By target: the share of its votes that count of which no quote is found."""
     unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
     """Counting conversations of which a check was asked for and gave no usable answer."""
+    weakest: WeakestMetric | None = None
+    """None where nothing failed, and for several benchmarks together."""
 
     @property
     def part(self) -> str:

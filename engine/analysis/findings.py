@@ -31,7 +31,7 @@ from engine.statistics.paired import ERROR_RATE
 from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
-_FEW: Final = 6
+FEW: Final = 6
 """The most pairs that are listed one by one; more of them are only counted."""
 _RANKS: Final = 16
 """The most targets whose rank a sentence lists, the best first."""
@@ -55,6 +55,9 @@ MARKS: Final = {Certainty.SIGNIFICANT: "✓", Certainty.OPEN: "·", Certainty.CA
 class Finding:
     kind: Certainty
     text: str
+    brief: str | None = None
+    """A caution in one line, for the answer (`engine.analysis.answer`): None where `text` is one,
+    empty where only details have it."""
 
     def __str__(self) -> str:
         return f"{MARKS[self.kind]} {self.text}"
@@ -108,13 +111,15 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
         words for words, staleness in zip(where, by_metric.values(), strict=True) if staleness.stale
     ]
     affected = (
-        ", ".join(where) if len(where) <= _FEW else _parts_affected(where, by_metric, analysis)
+        ", ".join(where) if len(where) <= FEW else _parts_affected(where, by_metric, analysis)
     )
     yield Finding(
         Certainty.CAUTION,
         f"{total.stale:,} of {plural(total.conversations, 'counting conversation')} are stale: "
         f"{' and '.join(parts)}; {affected}; `results --fresh` counts without them, `run --stale` "
         "redoes them",
+        f"{total.stale:,} of {plural(total.conversations, 'conversation')} are stale: "
+        "`run --stale` redoes them",
     )
 
 
@@ -210,16 +215,16 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
 def _pair_findings(
     pairs: Sequence[Comparison], where: str, family: ComparisonFamily, *, listed: bool
 ) -> Iterator[Finding]:
-    """The significant pairs first; more than `_FEW` are only counted. With `listed`, the others are
+    """The significant pairs first; more than `FEW` are only counted. With `listed`, the others are
     named as well where there are few."""
     sure = [pair for pair in pairs if pair.sure]
-    if len(sure) > _FEW:
-        yield Finding(Certainty.SIGNIFICANT, _count(pairs, sure, where) + _leaders(pairs))
+    if len(sure) > FEW:
+        yield Finding(Certainty.SIGNIFICANT, _count(pairs, sure, where) + leaders(pairs))
     else:
         for pair in sure:
             yield Finding(Certainty.SIGNIFICANT, _difference(pair, where, family))
     open_pairs = [pair for pair in pairs if not pair.sure]
-    if listed and len(pairs) <= _FEW:
+    if listed and len(pairs) <= FEW:
         for pair in open_pairs:
             yield Finding(Certainty.OPEN, _difference(pair, where, family))
         return
@@ -276,7 +281,7 @@ def _evidence_size(pair: Comparison) -> str:
     )
 
 
-def _leaders(pairs: Sequence[Comparison]) -> str:
+def leaders(pairs: Sequence[Comparison]) -> str:
     """The targets that are not significantly behind any other; empty if there are many."""
     behind: set[str] = set()
     compared: list[str] = []
@@ -285,7 +290,7 @@ def _leaders(pairs: Sequence[Comparison]) -> str:
         if pair.sure:
             behind.add(pair.greater_first.right)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
-    return f"; no ✓ puts a target ahead of {joined_names(first)}" if 0 < len(first) <= _FEW else ""
+    return f"; no ✓ puts a target ahead of {joined_names(first)}" if 0 < len(first) <= FEW else ""
 
 
 def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
@@ -318,7 +323,7 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
     for where, pairs in _on_like(analysis):
         yield from _pair_findings(pairs, where, analysis.family, listed=True)
     if analysis.benchmarks:
-        yield Finding(Certainty.CAUTION, scope_sentence(analysis))
+        yield Finding(Certainty.CAUTION, scope_sentence(analysis), "")
     if analysis.skipped:
         yield Finding(
             Certainty.CAUTION, f"left out, as nothing is scored: {joined_names(analysis.skipped)}"
@@ -336,12 +341,13 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
     }
     if lacking:
         lists = [f"{name} not in {joined_names(lacks)}" for name, lacks in lacking.items()]
-        more = f" and {len(lists) - _FEW} more" if lists[_FEW:] else ""
+        more = f" and {len(lists) - FEW} more" if lists[FEW:] else ""
         yield Finding(
             Certainty.CAUTION,
             f"{metrics_of(track)}: targets were not scored in the same benchmarks "
-            f"({'; '.join(lists[:_FEW])}{more}): their rates answer different questions, each pair "
+            f"({'; '.join(lists[:FEW])}{more}): their rates answer different questions, each pair "
             "is compared on the benchmarks that both have, and there are no ranks",
+            f"{metrics_of(track)}: targets were not scored in the same benchmarks",
         )
     fewer = [pair for pair in analysis.compared(track) if _compared_on_fewer(analysis, pair, track)]
     if fewer:
@@ -392,7 +398,7 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
     sure = [gap for gap in analysis.gaps if gap.sure]
-    shown = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
+    shown = sure if len(sure) <= FEW else [gap for gap in sure if gap.target is None]
     for gap in shown:
         yield Finding(Certainty.SIGNIFICANT, _gap(gap))
     if len(shown) < len(sure):
@@ -443,10 +449,15 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
             f"{joined_names(missing)}: nobody has checked whether a target could have known the "
             f"group; if none could, no gap can show "
             f"({_unanswered(analysis, CheckKind.GROUPS) or advice})",
+            "nobody checked whether targets knew the groups",
         )
     for check in checks.values():
         if check.checked:
-            yield Finding(Certainty.CAUTION, _group_check_words(check))
+            known = "could" if check.could_be_known else "could hardly"
+            brief = (
+                f"{check.axis}: targets {known} know the group, guessed in {percent(check.rate)}"
+            )
+            yield Finding(Certainty.CAUTION, _group_check_words(check), brief)
 
 
 def _group_check_words(check: GroupCheck) -> str:
@@ -495,6 +506,7 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
             Certainty.CAUTION,
             f"{joined_names(tracks)} rates rest on {over}: fewer than {ENOUGH_SCENARIOS} seldom "
             "make a difference significant",
+            f"{over} a track: fewer than {ENOUGH_SCENARIOS} seldom make a difference significant",
         )
 
 
@@ -515,6 +527,7 @@ def _quotes(analysis: Analysis) -> Iterator[Finding]:
         yield Finding(
             Certainty.CAUTION,
             f"{unlike}; they count, as leaving them out would favour whoever is easy to quote",
+            unlike,
         )
 
 
@@ -535,6 +548,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
             Certainty.CAUTION,
             f"targets were not exposed equally: {', '.join(unlike)}; this may cause differences "
             "between targets",
+            f"not exposed equally: {', '.join(unlike)}",
         )
     unreached = {
         name: exposure.with_landmarks
@@ -548,6 +562,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
             Certainty.CAUTION,
             f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "
             "meant to test was not tested",
+            f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}",
         )
     withheld = {name: exposure.withheld for name, exposure in exposures.items()}
     if any(withheld.values()):
@@ -559,6 +574,7 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
             Certainty.CAUTION,
             f"withheld by the provider's filter, or refused: {each}; these count as the target's "
             "replies, although the model itself may never have seen the messages",
+            f"withheld by a filter, or refused: {each}",
         )
 
 
@@ -569,22 +585,22 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
         if (concord := result.agreement) is not None and concord.disagreeing
     }
     noun = "variant" if analysis.axes else "scenario"
-    if len(split) > _FEW:
-        yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement, noun))
+    if len(split) > FEW:
+        yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement, noun), "")
     else:
         for target, concord in split.items():
             yield Finding(
                 Certainty.CAUTION,
                 f"{target}: samples disagree in {_share(concord, noun)}{_coefficients(concord)}",
+                "",
             )
     for concord in analysis.agreement:
         if concord.between != "samples" and concord.disagreeing:
-            yield Finding(
-                Certainty.CAUTION,
+            text = (
                 f"{agreement_subject(concord)} agree in {percent(concord.percent.value)} of "
                 f"{plural(concord.things, 'conversation')}{_coefficients(concord)}"
-                + _no_floor(analysis, concord),
             )
+            yield Finding(Certainty.CAUTION, text + _no_floor(analysis, concord), text)
 
 
 def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
@@ -656,7 +672,7 @@ def _no_signal(analysis: Analysis) -> Iterator[Finding]:
 
 def _unscored(analysis: Analysis) -> Iterator[Finding]:
     lacking = [target for target in analysis.targets if target.unscored]
-    if len(lacking) > _FEW:
+    if len(lacking) > FEW:
         reasons = sum((Counter(result.unscored) for result in lacking), Counter[str]())
         of = sum(target.of for target in analysis.targets)
         most = max(lacking, key=lambda metric: (metric.of - metric.scored) / metric.of)
@@ -710,6 +726,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             f"the user model did not do its part in {invalid:,} of "
             f"{plural(of, 'conversation')} ({by_kind}): {counted}; `crosswind simulate --invalid` "
             "plays them again",
+            f"the user model did not do its part in {invalid:,} of {of:,} conversations: {counted}",
         )
     unseen = sum(audit.of - audit.looked_at for audit in audits.values())
     if unseen:
@@ -717,6 +734,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             Certainty.CAUTION,
             "whether the user model did its part is not known for "
             f"{plural(unseen, 'conversation')}, imported or played without the audit",
+            f"user model not audited in {plural(unseen, 'conversation')}",
         )
     known = [audit for audit in audits.values() if audit.landmarks_checked is not None]
     unasked = sum(audit.of - (audit.landmarks_checked or 0) for audit in known)
@@ -730,6 +748,7 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             "whether the user model carried out its landmarks is not known for "
             f"{plural(unasked, 'conversation')}; "
             f"{_unanswered(analysis, CheckKind.LANDMARKS) or advice}",
+            "landmarks carried out: not known for " + plural(unasked, "conversation"),
         )
 
 

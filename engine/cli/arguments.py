@@ -264,7 +264,7 @@ def _results(command: AddCommand) -> None:
     results = command(
         "results",
         "show pass rates with their intervals, and which differences are significant",
-        "On a terminal of 120 columns or more, --details is on.",
+        "In about ten lines for each benchmark; --details shows everything.",
     )
     _benchmarks(results)
     shapes = results.add_mutually_exclusive_group()

@@ -152,14 +152,15 @@ def _between_words(line: str, width: int) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int]) -> str:
-    """A table with two blanks between columns; those in `right` are aligned to the right."""
+    """A table with two blanks between columns; those in `right` are aligned to the right. Without
+    `head`, it has only rows."""
 
     def width(text: str) -> int:
         # with the standard library: rich takes longer to load than most commands to run
         return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
-    cells = [[clean(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(width(row[column]) for row in cells) for column in range(len(head))]
+    cells = [[clean(cell) for cell in row] for row in (*([head] if head else ()), *rows)]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
 
     def line(row: Sequence[str]) -> str:
         parts = []
@@ -168,5 +169,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozense
             parts.append(gap + cell if column in right else cell + gap)
         return "  ".join(parts).rstrip()
 
+    if not head:
+        return "\n".join(map(line, cells))
     rule = "  ".join("─" * size for size in widths)
     return "\n".join([line(cells[0]), rule, *(line(row) for row in cells[1:])])

@@ -17,7 +17,11 @@ from engine.analysis.overall import overall
 from engine.analysis.provenance import served_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
-from engine.cli.results_table import WIDE, page_of_output, results_table
+from engine.cli.results_table import (
+    brief_results,
+    page_of_output,
+    results_table,
+)
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
@@ -53,7 +57,7 @@ def results(arguments: argparse.Namespace) -> int:
     elif arguments.methods:
         _print_methods([*every, together] if arguments.overall else every)
     else:
-        _print_tables(shown, details=arguments.details)
+        print_results(shown, details=arguments.details)
     if outcome is None:
         return 0
     for line in outcome.lines:
@@ -145,10 +149,14 @@ def _targets(session: Session, words: Sequence[str]) -> frozenset[str] | None:
     return frozenset(words) or None
 
 
-def _print_tables(analyses: Iterable[Analysis], *, details: bool) -> None:
+def print_results(analyses: Sequence[Analysis], *, details: bool = False) -> None:
+    """Print about ten lines for each, or all details."""
     page = page_of_output()
+    if not details and analyses:
+        out(brief_results(analyses, page))
+        return
     for analysis in analyses:
-        out(results_table(analysis, page, details=details or page.width >= WIDE))
+        out(results_table(analysis, page))
         out()
 
 

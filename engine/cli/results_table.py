@@ -1,14 +1,15 @@
-"""Results as text: rates with the counts behind them, and the findings."""
+"""Results as text: in about ten lines, or with all details."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shutil import get_terminal_size
 from textwrap import fill, wrap
 from typing import Final
 
+from engine.analysis.answer import answer, legend, same_scenarios, size_words
 from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import (
     Analysis,
@@ -23,6 +24,7 @@ from engine.analysis.figures import (
 )
 from engine.analysis.findings import (
     NO_COEFFICIENT,
+    Certainty,
     agreement_subject,
     coefficient,
     findings,
@@ -35,7 +37,7 @@ from engine.analysis.findings import (
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.cli.console import table
-from engine.display import joined_names, percent, span
+from engine.display import joined_names, one_line, percent, span
 
 NARROW: Final = 80
 WIDE: Final = 120
@@ -44,6 +46,8 @@ LEGEND_OF_ALL: Final = (
     "rate [95%] base scenarios in benchmarks: the mean of the benchmarks' rates, with equal weights"
 )
 _SHORTEST_NAME: Final = 8
+_READABLE: Final = 100
+"""Brief results are set at most this wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,70 @@ def page_of_output() -> TableLayout:
     return TableLayout(max(NARROW, columns), whole_names=not sys.stdout.isatty())
 
 
-def results_table(
-    analysis: Analysis, page: TableLayout = TableLayout(), *, details: bool = False
-) -> str:
-    """The rates, then the findings; with `details`, also the tables behind them."""
+def brief_results(analyses: Sequence[Analysis], page: TableLayout = TableLayout()) -> str:
+    """Of each, the rates and the answer (`engine.analysis.answer`); last what all have in common,
+    and the legend."""
+    width = min(page.width, _READABLE)
+    answers = [answer(analysis) for analysis in analyses]
+    shared = [line for line in answers[0] if all(line in lines for lines in answers[1:])]
+    shared = [line for line in shared if line.kind is Certainty.CAUTION]
+    if len(analyses) == 1:
+        shared = []
+    parts: list[str] = []
+    for analysis, lines in zip(analyses, answers, strict=True):
+        parts += _brief_head(analysis, page)
+        for line in lines:
+            if line not in shared:
+                parts += wrap(str(line), width, initial_indent="  ", subsequent_indent="    ")
+        parts.append("")
+    for line in shared:
+        parts += wrap(str(line), width, subsequent_indent="  ")
+    return "\n".join([*parts, *wrap(f"{legend(analyses)} · more: --details, --methods", width)])
+
+
+def _brief_head(analysis: Analysis, page: TableLayout) -> Iterator[str]:
+    size, name = size_words(analysis), one_line(analysis.benchmark)
+    yield f"{name}{size.rjust(max(min(page.width, _READABLE) - len(name), len(size) + 2))}"
+    if analysis.targets and analysis.tracks:
+        yield from (f"  {row}" for row in _brief_rows(analysis, page).splitlines())
+
+
+def _brief_rows(analysis: Analysis, page: TableLayout) -> str:
+    """A row for each target: both rates, and how often its samples agree."""
+    room = replace(page, width=page.width - 2)
+    has_samples = any(target.agreement for target in analysis.targets)
+    rows = [
+        [
+            target.target,
+            *(_brief_rate(analysis, target, track) for track in analysis.tracks),
+            *(
+                ["" if target.agreement is None else _agree(target.agreement)]
+                if has_samples
+                else []
+            ),
+        ]
+        for target in analysis.targets
+    ]
+    return _table_that_fits((), rows, set(), room)
+
+
+def _agree(agreement: RepeatAgreement | None) -> str:
+    return "" if agreement is None else f"agree {percent(agreement.percent.value)}"
+
+
+def _brief_rate(analysis: Analysis, result: TargetResult, track: Track) -> str:
+    estimate = result.tracks[track]
+    if estimate.rate is None:
+        return f"{track.sign}    —"
+    rate = f"{track.sign} {percent(estimate.rate):>4} {span(estimate.low, estimate.high):<8}"
+    if isinstance(analysis, Overall):
+        return f"{rate} {estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
+    rests_on = "" if same_scenarios(analysis) else f" in {estimate.base_scenarios:,}"
+    return f"{rate} {estimate.passed:,}/{estimate.scored:,}{rests_on}"
+
+
+def results_table(analysis: Analysis, page: TableLayout = TableLayout()) -> str:
+    """All details: the rates, the findings, and the tables behind them."""
     if isinstance(analysis, Overall):
         which = joined_names(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
         parts = [f"{analysis.benchmark}: {which}"]
@@ -80,9 +144,8 @@ def results_table(
         parts += wrap(str(finding), page.width, subsequent_indent="  ")
     for note in _notes(analysis):
         parts += _wrapped(note, page.width)
-    if details:
-        for title, drawn in _detail_sections(analysis, page):
-            parts += ["", title, drawn]
+    for title, drawn in _detail_sections(analysis, page):
+        parts += ["", title, drawn]
     return "\n".join(parts)
 
 

@@ -44,8 +44,7 @@ from engine.cli.pricing import (
     template_problems,
     total_lines,
 )
-from engine.cli.reporting import analyses_of
-from engine.cli.results_table import page_of_output, results_table
+from engine.cli.reporting import analyses_of, print_results
 from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
@@ -554,9 +553,8 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
             }
         )
         return
-    for analysis in analyses.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
-        out(results_table(analysis, page_of_output()))
-        out()
+    if order.stages & {Stage.EVALUATE, Stage.AGGREGATE}:
+        print_results(list(analyses.values()))
     tell_failures(failures)
     if result.stopped:
         tell(stopped_line(progress))
