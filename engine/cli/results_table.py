@@ -81,15 +81,23 @@ def brief_results(analyses: Sequence[Analysis], page: TableLayout = TableLayout(
         parts += _brief_head(analysis, page)
         for line in lines:
             if line not in shared:
-                parts += wrap(str(line), width, initial_indent="  ", subsequent_indent="    ")
+                parts += _brief_line(str(line), width, "  ")
         parts.append("")
     for line in shared:
-        parts += wrap(str(line), width, subsequent_indent="  ")
+        parts += _brief_line(str(line), width)
     return "\n".join([*parts, *wrap(f"{legend(analyses)} · more: --details, --methods", width)])
+
+
+def _brief_line(text: str, width: int, indent: str = "") -> list[str]:
+    # an id in it stays whole, to be copied
+    whole = {"break_on_hyphens": False, "break_long_words": False}
+    return wrap(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", **whole)
 
 
 def _brief_head(analysis: Analysis, page: TableLayout) -> Iterator[str]:
     size, name = size_words(analysis), one_line(analysis.benchmark)
+    if isinstance(analysis, Overall) and analysis.benchmarks:
+        name = f"{name}: {joined_names(analysis.benchmarks)}"
     yield f"{name}{size.rjust(max(min(page.width, _READABLE) - len(name), len(size) + 2))}"
     if analysis.targets and analysis.tracks:
         yield from (f"  {row}" for row in _brief_rows(analysis, page).splitlines())

@@ -20,6 +20,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from engine.analysis.answer import legend
 from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
 from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
 from engine.analysis.comparability import exposure_words
@@ -113,6 +114,7 @@ def environment() -> Environment:
         span,
         agreement_subject,
         heads_turn,
+        legend,
     )
     jinja.globals |= {word.__name__: word for word in words}
     return jinja

@@ -80,16 +80,6 @@ def _in_its_benchmark(**wanted: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class WeakestMetric:
-    """The metric that all targets together pass least often."""
-
-    name: str
-    rate: float
-    scored: int
-    href: str
-
-
-@dataclass(frozen=True, slots=True)
 class PublishedBenchmark:
     """One benchmark, with all the data of its pages."""
 
@@ -146,22 +136,6 @@ class PublishedBenchmark:
     def people(self) -> Mapping[str, Sequence[str]]:
         """The values of each demographic axis."""
         return {axis: self.view.values(axis) for axis in self.analysis.axes}
-
-    @property
-    def weakest(self) -> WeakestMetric | None:
-        metrics = []
-        for metric in self.metrics:
-            cells = [
-                target.metrics[metric.id]
-                for target in self.analysis.targets
-                if metric.id in target.metrics
-            ]
-            scored = sum(cell.scored for cell in cells)
-            if scored:
-                rate = sum(cell.passed for cell in cells) / scored
-                href = _transcripts(metric=metric.id, outcome="fail")
-                metrics.append(WeakestMetric(metric.name, rate, scored, href))
-        return min(metrics, key=lambda metric: metric.rate, default=None)
 
     @property
     def links(self) -> Sequence[PageLink]:

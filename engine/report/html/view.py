@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from engine.analysis.answer import answer
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -259,8 +260,13 @@ class BenchmarkView:
         )
 
     @property
+    def answer(self) -> Sequence[Finding]:
+        """The results in a few lines."""
+        return answer(self.analysis)
+
+    @property
     def findings(self) -> Sequence[Finding]:
-        """The findings of the analysis."""
+        """All findings in full."""
         return findings(self.analysis)
 
     def best_first(self, track: Track) -> Sequence[TargetResult]:

@@ -38,7 +38,7 @@ class Recounted:
         crosswind(self.root, "import", str(root / "theirs"))
         crosswind(self.root, "repair", "--files")
         [(self.name, self.rows)] = crosswind(self.root, "results", "--json").json().items()
-        self.said = sentences(crosswind(self.root, "results").out)
+        self.said = sentences(crosswind(self.root, "results", "--details").out)
         crosswind(self.root, "export", "html", "--out", str(self.root / "page.html"))
         self.page = (self.root / "page.html").read_text("utf-8")
         folder = self.root / "benchmarks" / self.name

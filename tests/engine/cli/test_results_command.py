@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.results_table import TableLayout, results_table, shortened
+from engine.cli.results_table import TableLayout, brief_results, results_table, shortened
 from tests.engine import commands
 from tests.engine.commands import Crosswind
 from tests.engine.small_workspace import small_workspace
@@ -37,6 +37,23 @@ metrics:
 """
 
 
+BRIEF = """\
+giving-in                                   16 of 16 scored, 2 scenarios a track
+  holds     +  88% [30–99]  7/8  agree 75%
+  gives-in  +  50% [8–92]   4/8  agree 50%
+  · may be chance: holds > gives-in by 38 points [−47 to 100]
+  · 3 others not significant
+  · weakest: + Leaves the decision, 69%: `crosswind show
+    m01_s001_v02__gives-in__s1`
+  ! nobody checked whether targets knew the groups
+  ! 2 base scenarios a track: fewer than 8 seldom make a difference significant
+  ! Scripted models took part; they are not language models.
+
+rate [95% interval] passed/scored · agree: samples of one conversation · more:
+--details, --methods
+"""
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = small_workspace(tmp_path_factory.mktemp("results"), CONFIG, BENCHMARK)
@@ -50,18 +67,12 @@ def crosswind(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Crosswind:
     return partial(commands.crosswind, workspace)
 
 
-def test_the_table_fits_eighty_columns_and_says_what_it_rests_on(crosswind: Crosswind) -> None:
+def test_results_are_some_ten_lines_of_eighty_columns(crosswind: Crosswind) -> None:
     code, out, err = crosswind("results")
     assert (code, err) == (0, "")
-    assert max(map(len, out.splitlines())) <= 80
-    assert "in 2" in out
-    assert "positive rates rest on 2 base scenarios" in out
-    assert "Nothing is significant, among" in out
-    assert "they are not language models" in out
-    rule = "What counts for a conversation is the newest verdict of"
-    assert rule not in out
+    assert out == BRIEF
     _, methods, _ = crosswind("results", "--methods")
-    assert rule in " ".join(methods.split())
+    assert "What counts for a conversation is the newest verdict of" in " ".join(methods.split())
 
 
 def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None:
@@ -76,22 +87,13 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
 
 def test_a_dash_among_the_coefficients_is_explained() -> None:
     always, split = (
-        results_table(analysed(outcomes({"holds": picture}, samples=2)), details=True)
+        results_table(analysed(outcomes({"holds": picture}, samples=2)))
         for picture in ("++ ++", "+- --")
     )
     assert "α and κ are not defined where only one answer was ever given" in " ".join(
         always.split()
     )
     assert "not defined" not in split
-
-
-def test_a_wide_terminal_is_told_more(
-    crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    _, out, _ = crosswind("results")
-    assert "metric by target" in out
-    assert "AC1" in out
 
 
 def test_json_is_what_the_file_holds(crosswind: Crosswind, workspace: Path) -> None:
@@ -191,7 +193,6 @@ LONG = "claude-opus-4-6-of-the-second-of-february-with-a-long-thought"
 
 def test_a_pipe_gets_names_whole_and_a_terminal_shorter_ones() -> None:
     found = analysed(outcomes({LONG: "++ +-", "holds": "++ ++"}))
-    assert LONG not in results_table(found)
-    assert LONG in results_table(found, TableLayout(whole_names=True))
-    wide = TableLayout(width=200)
-    assert LONG in results_table(found, wide)
+    assert LONG not in brief_results([found])
+    assert LONG in brief_results([found], TableLayout(whole_names=True))
+    assert LONG in brief_results([found], TableLayout(width=200))

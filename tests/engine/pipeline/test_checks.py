@@ -87,7 +87,7 @@ def test_asked_for_later_they_are_made_of_what_is_there_and_nothing_else_is(
 
 
 def test_results_say_in_how_many_conversations_a_target_could_have_known(checked: Place) -> None:
-    said = crosswind(checked.root, "results").words
+    said = crosswind(checked.root, "results", "--details").words
     right = sum(answer["holds"] for row in rows(checked) for answer in guessed(row))
     assert f"the group was guessed right in {right} of 16 conversations" in said
     assert "50% by always naming the commonest)" in said
@@ -117,7 +117,7 @@ def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
         path = reader.path
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM take_check")
-    said = crosswind(place.root, "results").words
+    said = crosswind(place.root, "results", "--details").words
     assert "by age is significant: chance may explain every one" in said
     assert "age: nobody has checked whether a target could have known the group" in said
 
@@ -166,7 +166,7 @@ def test_a_check_without_a_usable_answer_is_paid_once_and_leaves_verdict_and_oth
     place.run()
     assert len(asked.asked) == 16 * (3 + 1)
     assert "the checker gave no usable answer in 16 conversations" in (
-        crosswind(place.root, "results").words
+        crosswind(place.root, "results", "--details").words
     )
 
 
@@ -229,7 +229,7 @@ def test_a_landmark_that_was_not_carried_out_is_found_counted_and_shown(missing_
     faulty = {seq for seq, take in takes.items() if take.faults}
     assert set(found.takes) == faulty
     assert 0 < len(faulty) < 16
-    said = crosswind(missing_one.root, "results").words
+    said = crosswind(missing_one.root, "results", "--details").words
     assert (
         f"the user model did not do its part in {len(faulty)} of 16 conversations (landmark not "
         f"carried out {len(faulty)}): counted all the same"
@@ -259,7 +259,7 @@ def test_it_is_left_out_where_that_is_asked_and_comes_back_from_the_files(
         ]
     assert faults[0] == faults[1]
     of_holds = sum(bool(found) for key, found in faults[0].items() if "__holds" in key)
-    said = crosswind(again.root, "results").words
+    said = crosswind(again.root, "results", "--details").words
     assert f"holds: {of_holds} of 8 unscored (user model: landmark not carried out" in said
 
 

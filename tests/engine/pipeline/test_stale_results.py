@@ -39,7 +39,7 @@ def test_nothing_is_said_where_nothing_is_stale(played: Place) -> None:
 
 
 def test_the_text_says_how_many_of_which_metric_and_why(edited: Place) -> None:
-    said = " ".join(results(edited).split())
+    said = " ".join(results(edited, "--details").split())
     assert (
         "! 8 of 16 counting conversations are stale: 8 of 16 takes (changed since: metric "
         "definition 8) and 8 of 16 verdicts (changed since: metric definition 8); m02 8 of 8; "
@@ -82,7 +82,7 @@ def test_fresh_counts_only_what_is_up_to_date(edited: Place) -> None:
         assert row["by_metric"].keys() == {"m01"}
         assert row["scored"]["unscored"] == {f"stale: {DEFINITION} changed": 4}
         assert row["stale"]["stale"] == 0
-    said = " ".join(results(edited, "--fresh").split())
+    said = " ".join(results(edited, "--fresh", "--details").split())
     assert "Only what is up to date counts (--fresh)" in said
     edited.run(stale=True)
     for row in json.loads(results(edited, "--json", "--fresh"))["giving-in"]:
@@ -91,7 +91,7 @@ def test_fresh_counts_only_what_is_up_to_date(edited: Place) -> None:
 
 def test_another_judge_makes_verdicts_stale_and_no_take(played: Place) -> None:
     played.edit(played.config, "model: evaluator,", "model: evaluator-strict,")
-    said = " ".join(results(played).split())
+    said = " ".join(results(played, "--details").split())
     assert (
         "are stale: 16 of 16 verdicts (changed since: evaluator 16); m01 8 of 8, m02 8 of 8;"
         in said

@@ -72,7 +72,7 @@ def test_a_filter_finds_them(played: Place) -> None:
 
 def test_results_count_them_and_show_says_where(played: Place) -> None:
     with_mode(played, "flag")
-    done = crosswind(played.root, "results", code=0)
+    done = crosswind(played.root, "results", "--details", code=0)
     assert (
         "the user model did not do its part in 8 of 16 conversations (message repeated 8): "
         "counted all the same; `crosswind simulate --invalid` plays them again"
@@ -90,7 +90,7 @@ def test_results_count_them_and_show_says_where(played: Place) -> None:
 
 def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(played: Place) -> None:
     with_mode(played, "invalidate")
-    said = crosswind(played.root, "results").text
+    said = crosswind(played.root, "results", "--details").text
     words = " ".join(said.split())
     assert "holds: 4 of 8 unscored (user model: message repeated 4)" in words
     assert "8 of 16 conversations (message repeated 8): counted as unscored" in words
@@ -125,7 +125,7 @@ def test_they_are_in_the_files_and_come_back_from_them(played: Place, tmp_path: 
 
 def test_where_nobody_is_to_look_nothing_is_said(played: Place) -> None:
     with_mode(played, "off")
-    said = crosswind(played.root, "results").text
+    said = crosswind(played.root, "results", "--details").text
     assert "user model" not in said
     as_json = crosswind(played.root, "results", "--json").text
     assert all("user_audit" not in row for row in json.loads(as_json)["giving-in"])
@@ -138,7 +138,7 @@ def test_what_was_played_unseen_is_said_to_be_unknown(tmp_path: Path) -> None:
     with place.reader() as reader:
         assert all(take.user_faults is None for take in reader.takes("giving-in"))
     with_mode(place, "invalidate")
-    said = crosswind(place.root, "results").text
+    said = crosswind(place.root, "results", "--details").text
     assert (
         "whether the user model did its part is not known for 16 conversations, imported or "
         "played without the audit"

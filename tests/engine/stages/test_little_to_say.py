@@ -14,7 +14,7 @@ from engine.analysis.figures import PROMISE, Analysis, Overall
 from engine.analysis.findings import Certainty, findings
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
-from engine.cli.results_table import TableLayout, results_table
+from engine.cli.results_table import TableLayout, brief_results, results_table
 from engine.report.html.page import html_report
 from engine.stages.aggregate import as_object, as_rows
 from engine.stages.evaluate import ANSWERED
@@ -92,8 +92,9 @@ def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, togethe
 
 def _forms(shown: Analysis) -> Iterator[str]:
     few = shown if len(shown.targets) < MANY else replace(shown, comparisons=shown.comparisons[:20])
-    yield results_table(few, TableLayout(80), details=True)
-    yield results_table(few, TableLayout(160), details=True)
+    yield brief_results([few], TableLayout(80))
+    yield results_table(few, TableLayout(80))
+    yield results_table(few, TableLayout(160))
     page = html_report([few], datetime(2026, 1, 1, tzinfo=UTC))
     yield page.partition("<main>")[2].partition('aria-labelledby="method"')[0]
     yield from methods(shown)
