@@ -21,9 +21,11 @@ from tui.state.related import MessageRef, RowCursor, Subject
 
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
+    from engine.pipeline.report import Report
     from engine.store.browsing import Filter
     from engine.watch import Watch
     from tui.bindings import PaletteCommand
+    from tui.results.text import VerdictScope
     from tui.services.engine_control import QuitChoice
     from tui.state.found_ids import FoundId
     from tui.state.labelling import DisputeSource, SampleSource
@@ -104,6 +106,7 @@ SCREENS: Final = {
     "search": "tui.screens.search:SearchScreen",
     "stop": "tui.screens.quit:StopScreen",
     "stop another's": "tui.screens.quit:StopOthersScreen",
+    "target": "tui.screens.target:TargetScreen",
     "verdicts": "tui.screens.verdicts:VerdictsScreen",
     "wall": "tui.screens.wall:WallScreen",
 }
@@ -267,6 +270,12 @@ class Navigator:
         """Open the verdicts that match a filter line, on top of the current screen."""
         self._open("verdicts", typed)
         self._look()
+
+    def open_target(
+        self, report: Report, target: str, show: Callable[[VerdictScope], None]
+    ) -> None:
+        """Open everything about a target of a report; `show` opens the verdicts behind a row."""
+        self._open("target", report, target, show)
 
     def open_pilot(self, page: PilotPage) -> None:
         """Show the page on a pilot."""

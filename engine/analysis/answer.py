@@ -8,7 +8,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from engine.analysis.figures import PROMISE, Analysis, Comparison, MarkedDifference, Overall
+from engine.analysis.figures import (
+    PROMISE,
+    Analysis,
+    Comparison,
+    MarkedDifference,
+    Overall,
+    TargetResult,
+)
 from engine.analysis.findings import (
     FEW,
     Certainty,
@@ -20,7 +27,8 @@ from engine.analysis.findings import (
     points,
     points_interval,
 )
-from engine.display import percent, plural
+from engine.benchmark import Track
+from engine.display import percent, plural, span
 
 
 def answer(analysis: Analysis) -> list[Finding]:
@@ -32,10 +40,9 @@ def answer(analysis: Analysis) -> list[Finding]:
         finding.text if finding.brief is None else finding.brief
         for finding in (*cautions, *(Finding(Certainty.CAUTION, note) for note in analysis.notes))
     )
+    compared = [*_main_pairs(analysis), *_other_marks(analysis), *_marked_gaps(analysis)]
     return [
-        *_main_pairs(analysis),
-        *_other_marks(analysis),
-        *_marked_gaps(analysis),
+        *sorted(compared, key=lambda finding: finding.kind is Certainty.OPEN),
         *_unmarked(analysis),
         *_weakest(analysis),
         *(Finding(Certainty.CAUTION, text) for text in in_a_line if text),
@@ -61,6 +68,18 @@ def same_scenarios(analysis: Analysis) -> int | None:
         if estimate.scored
     }
     return counts.pop() if len(counts) == 1 and not isinstance(analysis, Overall) else None
+
+
+def rate_cell(analysis: Analysis, result: TargetResult, track: Track) -> str:
+    """`+ 97% [58–100] 31/32`: the cell of a target on a track."""
+    estimate = result.tracks[track]
+    if estimate.rate is None:
+        return f"{track.sign}    —"
+    rate = f"{track.sign} {percent(estimate.rate):>4} {span(estimate.low, estimate.high):<8}"
+    if isinstance(analysis, Overall):
+        return f"{rate} {estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
+    rests_on = "" if same_scenarios(analysis) else f" in {estimate.base_scenarios:,}"
+    return f"{rate} {estimate.passed:,}/{estimate.scored:,}{rests_on}"
 
 
 def legend(analyses: Sequence[Analysis]) -> str:

@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from textwrap import fill, wrap
 from typing import Final
 
-from engine.analysis.answer import answer, legend, same_scenarios, size_words
+from engine.analysis.answer import answer, legend, rate_cell, size_words
 from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import (
     Analysis,
@@ -110,7 +110,7 @@ def _brief_rows(analysis: Analysis, page: TableLayout) -> str:
     rows = [
         [
             target.target,
-            *(_brief_rate(analysis, target, track) for track in analysis.tracks),
+            *(rate_cell(analysis, target, track) for track in analysis.tracks),
             *(
                 ["" if target.agreement is None else _agree(target.agreement)]
                 if has_samples
@@ -124,17 +124,6 @@ def _brief_rows(analysis: Analysis, page: TableLayout) -> str:
 
 def _agree(agreement: RepeatAgreement | None) -> str:
     return "" if agreement is None else f"agree {percent(agreement.percent.value)}"
-
-
-def _brief_rate(analysis: Analysis, result: TargetResult, track: Track) -> str:
-    estimate = result.tracks[track]
-    if estimate.rate is None:
-        return f"{track.sign}    —"
-    rate = f"{track.sign} {percent(estimate.rate):>4} {span(estimate.low, estimate.high):<8}"
-    if isinstance(analysis, Overall):
-        return f"{rate} {estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
-    rests_on = "" if same_scenarios(analysis) else f" in {estimate.base_scenarios:,}"
-    return f"{rate} {estimate.passed:,}/{estimate.scored:,}{rests_on}"
 
 
 def results_table(analysis: Analysis, page: TableLayout = TableLayout()) -> str:

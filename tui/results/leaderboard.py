@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from engine.analysis.answer import answer, legend, rate_cell
 from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
@@ -34,19 +35,42 @@ ONE_LINE_FROM: Final = 126
 NAME_WIDTH: Final = (8, 24)
 _RATE, _SPAN, _RANK = 5, 9, 6
 _LEAST_BAR: Final = 10
+_FOLDED: Final = 22
+"""Cells of a rate with its interval and counts."""
 
 
-def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
-    """The targets in order, with a pass rate and interval for each track, in `width` cells."""
+def standing_rows(analysis: Analysis, width: int, *, folded: bool = False) -> list[SheetRow]:
+    """The targets in order, with a pass rate and interval for each track, in `width` cells;
+    `folded`, in one line each, where the plot gives way."""
     if not analysis.targets:
         return [SheetRow([Piece("  The configuration names no targets.", Ink.MUTED)])]
     if not analysis.tracks:
         return [SheetRow([Piece("  There are no metrics yet, so nothing is scored.", Ink.MUTED)])]
+    if folded:
+        return _folded(analysis, width)
     if width >= ONE_LINE_FROM and len(analysis.tracks) > 1:
         rows = _in_one_line(analysis, width)
     else:
         rows = _below_each_other(analysis, width)
     return [*rows, *_legend(analysis)]
+
+
+def _folded(analysis: Analysis, width: int) -> list[SheetRow]:
+    name = _name_width(analysis)
+    cells = [
+        [pad(one, _FOLDED) for one in (rate_cell(analysis, result, t) for t in analysis.tracks)]
+        for result in analysis.targets
+    ]
+    fits = name + 2 + sum(2 + max(map(cell_len, column)) for column in zip(*cells, strict=True))
+    rows = []
+    for result, row in zip(analysis.targets, cells, strict=True):
+        if fits > width:  # cut off, `31/32` can read as another number
+            row = [f"{t.sign} {percent(result.tracks[t].rate):>4}" for t in analysis.tracks]
+        line = [*_name(analysis, result, name, 0), Piece("  ".join(row), Ink.TEXT)]
+        if result.unscored:
+            line.append(Piece(f"  {_unscored(result)}", Ink.WARN))
+        rows.append(SheetRow(fitted_line(line, width), result.target))
+    return rows
 
 
 def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
@@ -257,6 +281,7 @@ def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     if not any(target.scored for target in analysis.targets):
         return list(_nothing_yet(analysis, width))
     return [
+        *_answer(analysis, width),
         *_findings(analysis, width),
         *_exposure(analysis, width),
         *_stale(analysis, width),
@@ -276,6 +301,15 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         width,
         ink=Ink.MUTED,
     )
+
+
+def _answer(analysis: Analysis, width: int) -> Iterator[SheetRow]:
+    for line in answer(analysis):
+        mark = Piece(MARKS[line.kind], _INKS[line.kind])
+        ink = Ink.MUTED if line.kind is Certainty.OPEN else Ink.TEXT
+        yield from paragraph(line.text, width, mark, ink)
+    yield from paragraph(legend([analysis]), width, ink=Ink.FAINT)
+    yield SheetRow([])
 
 
 def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:

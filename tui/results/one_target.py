@@ -23,11 +23,11 @@ _SAID: Final = (28, 40)
 """Cells of the text beside a figure, in a narrow and in a wide view."""
 
 
-def target_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
-    """The figures of one target, in `width` cells. `target` is its id; None if none is chosen."""
-    result = analysis.target(target or "")
+def target_rows(analysis: Analysis, target: str, width: int) -> list[SheetRow]:
+    """The figures of the target with this id, in `width` cells; none if it is not there."""
+    result = analysis.target(target)
     if result is None:
-        return [SheetRow([Piece("  Choose a target above.", Ink.MUTED)])]
+        return []
     return [
         *_rates(analysis, result, width),
         *_missing(result, width),
@@ -37,7 +37,8 @@ def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Shee
 
 
 def _rates(analysis: Analysis, result: TargetResult, width: int) -> Iterator[SheetRow]:
-    yield title(one_line(result.target), width, one_line(result.model))
+    own = title(one_line(result.target), width, one_line(result.model))
+    yield own._replace(key=VerdictScope((result.target,)))
     head = [Piece(" " * (_LABEL + 3)), *tick_line(RATES, _bar_width(width))]
     yield SheetRow(fitted_line(head, width))
     for track in analysis.tracks:

@@ -28,8 +28,6 @@ from tui.results.agreement import agreement_rows, label_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
 from tui.results.one_metric import MOST_FAILURES, metric_facts
-from tui.results.one_target import target_rows
-from tui.results.onset import onset_rows
 from tui.results.text import VerdictScope, line_of
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
@@ -37,9 +35,8 @@ from tui.services.ticker import begin_instead
 from tui.state.headline import metric_in
 from tui.state.related import MessageRef
 from tui.state.run_status import Instant, current_benchmark
-from tui.text import plot
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
-from tui.widgets.base import BREAKPOINTS_ACROSS
+from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
 from tui.widgets.cursor import CursorView
 from tui.widgets.grids import HeatCell, HeatMap
 from tui.widgets.key_line import KeyLine
@@ -51,20 +48,17 @@ if TYPE_CHECKING:
     from engine.store.records import VerdictRow
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
+NOT_SHORT: Final = BREAKPOINTS_DOWN[-1][0]
+"""Below this height, the targets take one line each, so that the section has room."""
 AGAIN_AFTER: Final = 5.0
 """The least number of seconds between two computations while verdicts arrive."""
 SHARE: Final = 4.0
 """The least wait, as a multiple of the last computation's duration."""
-SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION, LABELS = SECTIONS = (
+SAYS, METRICS, DIFFERENCES, JUDGES = SECTIONS = (
     "findings",
-    "target",
     "metrics",
-    "course",
-    "people",
-    "pairs",
-    "agreement",
-    "validation",
-    "labels",
+    "groups and pairs",
+    "judges",
 )
 
 
@@ -116,8 +110,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._at_work = False
         self._could_be_put_together = False
         """Whether the shown keys offer to combine benchmarks."""
-        self._plots = False
-        """Whether loading the plotting library was requested."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -259,16 +251,16 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def on_cursor_view_moved(self, message: CursorView.Moved) -> None:
         if message.view is self._heat:
             self._draw_cell_line()
-        elif message.view is self._standing and self._section in {TARGET, COURSE, PEOPLE}:
+        elif message.view is self._standing and self._section == DIFFERENCES:
             self._show_section(from_top=True)
 
     def on_sheet_opened(self, message: Sheet.Opened) -> None:
         if isinstance(message.key, Confusion):
             self._open_confusion(message.key)
-            return
-        behind = _scope(message.key)
-        if behind is not None:
-            self._open(behind)
+        elif isinstance(message.key, VerdictScope):
+            self._open(message.key)
+        elif isinstance(message.key, str) and self._report is not None:
+            self.shell.navigator.open_target(self._report, message.key, self._open)
 
     def _open_confusion(self, behind: Confusion) -> None:
         """Open the conversation at the reply marked by whoever calls the behaviour present."""
@@ -360,12 +352,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         """The sections; the findings stand beside the others if there is room."""
         says_beside = self.app.size.width >= WIDE
         known = SECTIONS if self._name != ALL else _OF_ALL
-        report = self._report
-        without = {
-            *([SAYS] if says_beside else ()),
-            *([LABELS] if report is None or report.calibration is None else ()),
-        }
-        return [name for name in known if name not in without]
+        return [name for name in known if name != SAYS or not says_beside]
 
     def _choose(self, section: str) -> None:
         had_focus = self.focused in {self._sheet, self._heat}
@@ -393,13 +380,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._heat.show(*heat(self._report.analysis))
         self._draw_cell_line()
         self._sheet.show(self._section_rows, from_top=from_top)
-        if self._section == COURSE and not self._plots:
-            self._plots = True
-            self.run_worker(self._load_plots(), group="load")
-
-    async def _load_plots(self) -> None:
-        await asyncio.to_thread(plot.load)
-        self._show_section()
 
     def _draw_cell_line(self) -> None:
         if self._report is not None:
@@ -463,7 +443,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def _standing_rows(self, width: int) -> list[SheetRow]:
         report = self._report
-        return self._no_report() if report is None else standing_rows(report.analysis, width)
+        if report is None:
+            return self._no_report()
+        folded = self.app.size.height < NOT_SHORT
+        return standing_rows(report.analysis, width, folded=folded)
 
     def _says_rows(self, width: int) -> list[SheetRow]:
         return [] if self._report is None else says_rows(self._report.analysis, width)
@@ -476,20 +459,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         cursor = self._standing.cursor
         target = cursor if isinstance(cursor, str) else None
         match self._section:
-            case "target":
-                return target_rows(analysis, target, width)
-            case "course":
-                return onset_rows(report.courses, target, width)
-            case "people":
-                return people_rows(analysis, target, width)
-            case "pairs":
-                return pairs_rows(analysis, width)
-            case "agreement":
-                return agreement_rows(analysis, width)
-            case "labels" if report.calibration is not None:
-                return label_rows(report.calibration, width)
-            case "validation":
-                return validation_rows(analysis.benchmark, report.validations, width)
+            case "groups and pairs":
+                return _differences(analysis, target, width, grouped=self._name != ALL)
+            case "judges":
+                return _judges(report, width)
             case _:
                 return says_rows(analysis, width)
 
@@ -581,7 +554,27 @@ def _scope(key: Hashable | None) -> VerdictScope | None:
     return key if isinstance(key, VerdictScope) else None
 
 
-_OF_ALL: Final = (SAYS, TARGET, METRICS, PAIRS)
+def _differences(
+    analysis: Analysis, target: str | None, width: int, *, grouped: bool
+) -> list[SheetRow]:
+    """Pairs of targets, then demographic groups."""
+    groups = [SheetRow([]), *people_rows(analysis, target, width)] if grouped else []
+    return [*pairs_rows(analysis, width), *groups]
+
+
+def _judges(report: Report, width: int) -> list[SheetRow]:
+    """How far answers agree, what labels say of the judges, and the validation runs."""
+    analysis = report.analysis
+    labels = report.calibration
+    return [
+        *agreement_rows(analysis, width),
+        SheetRow([]),
+        *([] if labels is None else [*label_rows(labels, width), SheetRow([])]),
+        *validation_rows(analysis.benchmark, report.validations, width),
+    ]
+
+
+_OF_ALL: Final = (SAYS, METRICS, DIFFERENCES)
 """The sections for all benchmarks together."""
 _WRITTEN: Final = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
 """Stages whose rows determine what there is to score."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from engine.analysis.answer import answer
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.report import build_report
@@ -100,10 +101,8 @@ def test_a_sentence_with_another_number_would_be_found_out(recounted: Recounted)
 
 
 def test_the_page_and_the_app_say_the_same_sentences(recounted: Recounted) -> None:
-    items = re.findall(r"<li><span class=\"sign\"[^>]*>(.)</span>(.*?)</li>", recounted.page)
-    on_page = {f"{mark} {html.unescape(re.sub('</?code>', '`', text))}" for mark, text in items}
-    assert on_page == set(recounted.said)
-
+    answered, _, in_full = recounted.page.partition("All findings in full")
+    assert set(listed(in_full)) == set(recounted.said)
     place = Workspace(recounted.root)
     config = load_config(place.root / "config.yaml")
     analysis = build_report(place, config, place.store_path(config), recounted.name).analysis
@@ -111,3 +110,18 @@ def test_the_page_and_the_app_say_the_same_sentences(recounted: Recounted) -> No
     shown = " ".join(" ".join(line.split()) for line in lines)
     for sentence in recounted.said:
         assert sentence in shown
+
+    # the answer: the same lines in the same order, everywhere
+    answer_lines = [str(line) for line in answer(analysis)]
+    assert listed(answered) == answer_lines
+    printed = crosswind(recounted.root, "results").words
+    for text in (printed, shown):
+        places = [text.find(line) for line in answer_lines]
+        assert -1 not in places
+        assert places == sorted(places)
+
+
+def listed(page: str) -> list[str]:
+    """The items of lists of findings."""
+    items = re.findall(r"<li[^>]*><span class=\"sign\"[^>]*>(.)</span>(.*?)</li>", page)
+    return [f"{mark} {html.unescape(re.sub('</?code>', '`', text))}" for mark, text in items]

@@ -193,6 +193,7 @@ LONG = "claude-opus-4-6-of-the-second-of-february-with-a-long-thought"
 
 def test_a_pipe_gets_names_whole_and_a_terminal_shorter_ones() -> None:
     found = analysed(outcomes({LONG: "++ +-", "holds": "++ ++"}))
-    assert LONG not in brief_results([found])
+    head, *rows, _ = brief_results([found]).splitlines()[:4]
+    assert LONG not in "".join([head, *rows])
     assert LONG in brief_results([found], TableLayout(whole_names=True))
     assert LONG in brief_results([found], TableLayout(width=200))

@@ -114,7 +114,7 @@ def test_exposure_is_part_of_the_results(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
     place.edit(place.config, "turns: 5", "turns: 2")
     place.run(stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
-    said = results(place)
+    said = results(place, "--details")
     assert re.search(r"exposure +ended early +landmarks reached +reached the last", said)
     assert re.search(r"holds +0 of 8 +\d+ of \d+ +0 of 8", said)
     assert "reached the last landmark: 0 of 16 conversations of any target" in " ".join(

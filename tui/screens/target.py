@@ -1,0 +1,69 @@
+"""Everything about one target of a report, over the results it was opened from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+
+from engine.display import one_line
+from tui.results.one_target import target_rows
+from tui.results.onset import onset_rows
+from tui.results.text import VerdictScope
+from tui.screens.base import Shell, WatchingScreen, heading
+from tui.text import plot
+from tui.text.ink import Ink, Piece
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import OneLine
+from tui.widgets.sheet import Sheet, SheetRow
+
+if TYPE_CHECKING:
+    from engine.pipeline.report import Report
+
+
+class TargetScreen(WatchingScreen, inherit_bindings=False):
+    """Its rates, missing verdicts, samples and groups, then the pass rate by the end of each turn.
+    Enter opens the verdicts behind a row."""
+
+    def __init__(
+        self, shell: Shell, report: Report, target: str, show: Callable[[VerdictScope], None]
+    ) -> None:
+        super().__init__(shell)
+        self._report = report
+        self._target = target
+        self._show = show
+        self._header = OneLine(id="header")
+        self._sheet = Sheet(id="section")
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._sheet
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        name = self._report.analysis.benchmark
+        words = [
+            Piece(one_line(name) + "  ", Ink.ACCENT),
+            Piece(one_line(self._target), Ink.STRONG),
+        ]
+        self._header.show(*heading(self, "Results", words))
+        self._sheet.show(self._rows)
+        self._sheet.focus()
+        self.run_worker(self._load_plots(), group="load")
+
+    async def _load_plots(self) -> None:
+        await asyncio.to_thread(plot.load)
+        self._sheet.show(self._rows)
+
+    def _rows(self, width: int) -> list[SheetRow]:
+        report = self._report
+        rows = target_rows(report.analysis, self._target, width)
+        if report.courses:
+            rows += [SheetRow([]), *onset_rows(report.courses, self._target, width)]
+        return rows
+
+    def on_sheet_opened(self, message: Sheet.Opened) -> None:
+        if isinstance(message.key, VerdictScope):
+            self._show(message.key)
