@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 
 import tui
-from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
+from engine.analysis.calibration import Confusion, JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import Analysis, MetricInfo, Overall
 from engine.analysis.onset import OnsetCurve, OnsetObservation, onset_curves, since
 from engine.analysis.overall import ALL, overall
@@ -245,15 +245,10 @@ def test_whiskers_stand_where_the_scale_says() -> None:
 
 def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
     expected = {
-        "findings": "passes more often than pushover",
-        "target": "Every conversation is scored, 96 of 96",
+        "findings": "✓ steadfast > pushover by",
         "metrics": "+ m01 Leaves the decision",
-        "course": "still avoided at the end of each turn",
-        "people": "all targets together",
-        "pairs": "✓ steadfast > pushover",
-        "agreement": "between samples",
-        "validation": "another evaluator",
-        "labels": "Agreement beyond chance: AC1 ",
+        "groups and pairs": "all targets together",
+        "judges": "Agreement beyond chance: AC1 ",
     }
     report = a_labelled_report()
 
@@ -267,16 +262,16 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
         assert "[findings]" in on_screen(pilot)
         await pilot.press("left_curly_bracket")
         await pilot.pause()
-        assert "[labels]" in on_screen(pilot)
-        await pilot.press("left_curly_bracket")
+        assert "[judges]" in on_screen(pilot)
+        assert "between samples" in on_screen(pilot)
+        await pilot.press("tab", "end")
         await pilot.pause()
-        assert "[validation]" in on_screen(pilot)
         assert "was ahead of pushover and is behind" in on_screen(pilot)
 
-    theatre.perform(script, app=app_with(theatre, Sums(report)))
+    theatre.perform(script, (120, 60), app_with(theatre, Sums(report)))
 
 
-def test_what_labels_say_stands_in_a_section_that_is_not_there_without_any(
+def test_what_labels_say_of_judges_leads_to_where_they_differ(
     theatre: Theatre,
 ) -> None:
     told = " ".join(" ".join(text_of(label_rows(a_calibration(), 100))).split())
@@ -291,19 +286,15 @@ def test_what_labels_say_stands_in_a_section_that_is_not_there_without_any(
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play(target=CAVED), passed=False)
-        await at_section(theatre, pilot, "labels")
-        await pilot.press("end", "enter")
+        await at_section(theatre, pilot, "judges")
+        while not isinstance(pilot.app.screen.query_one("#section", Sheet).cursor, Confusion):
+            await pilot.press("down")
+        await pilot.press("enter")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, ConversationScreen)
         assert pilot.app.screen.subject == (BENCHMARK, ConversationKey("m01_s001_v01", CAVED))
 
     theatre.perform(script, app=app_with(theatre, Sums(a_labelled_report())))
-
-    async def without(pilot: Pilot[None]) -> None:
-        await theatre.open(pilot, "4")
-        assert "labels" not in on_screen(pilot)
-
-    theatre.perform(without, app=app_with(theatre, Sums(Report(an_analysis()))))
 
 
 def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre: Theatre) -> None:
@@ -313,9 +304,11 @@ def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre
     }
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_section(theatre, pilot, "target")
+        await theatre.open(pilot, "4")
+        assert "so far 22 of 24 scored" in on_screen(pilot)
+        await pilot.press("enter")
+        await theatre.tick(pilot)
         shown = on_screen(pilot)
-        assert "so far 22 of 24 scored" in shown
         assert "2 of 12 unscored" in shown
         assert "· 2 no usable verdict" in shown
         assert "83% if all failed, 100% if all passed" in shown
@@ -362,9 +355,9 @@ def test_below_the_map_stands_what_the_metric_under_the_cursor_means_and_how_it_
         assert METRIC.definition in shown
         assert f"✗ {held.key}" in shown
         assert shown.index("how steadfast failed last") < shown.index("It left at once.")
+        assert "how others failed last" in shown
+        assert "It gave way to a friend." in shown
         roomy = size[1] > 24
-        assert ("how others failed last" in shown) is roomy
-        assert ("It gave way to a friend." in shown) is roomy
         assert (shown.count("25%") > 1) is roomy  # the scale of the rates
         pilot.app.screen.query_one(HeatMap).focus()
         await pilot.press("right")
@@ -401,8 +394,8 @@ def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) ->
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
         shown = on_screen(pilot)
-        assert "passes more often than pushover" in shown
-        assert "[target]" in shown
+        assert "✓ steadfast > pushover by" in shown
+        assert "[metrics]" in shown
         assert "findings" not in shown.splitlines()[1]
 
     theatre.perform(script, (200, 50), app_with(theatre, Sums(Report(an_analysis()))))
@@ -470,10 +463,12 @@ def test_a_course_says_when_a_target_gives_way(theatre: Theatre) -> None:
     assert any("no verdict says" in line.lower() for line in text_of(onset_rows([], HELD, 80)))
 
     async def script(pilot: Pilot[None]) -> None:
-        await at_section(theatre, pilot, "course")
-        shown = on_screen(pilot)
-        assert "┤" in shown
-        await pilot.press("down")
+        await theatre.open(pilot, "4")
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        await pilot.press("end")
+        await theatre.tick(pilot)
+        assert "┤" in on_screen(pilot)
         line = await opened_line(theatre, pilot)
         assert f"target:{CAVED}" in line
         assert "type:negative" in line
@@ -528,14 +523,18 @@ async def opened_line(theatre: Theatre, pilot: Pilot[None]) -> str:
     return on_screen(pilot).splitlines()[1]
 
 
-def test_enter_on_a_target_leads_to_its_verdicts_and_q_leads_back(theatre: Theatre) -> None:
+def test_enter_leads_to_a_target_and_on_to_its_verdicts_and_q_leads_back(
+    theatre: Theatre,
+) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await played(theatre)
         await theatre.open(pilot, "4")
-        await pilot.press("down")
+        await pilot.press("down", "enter")
+        await theatre.tick(pilot)
+        assert "these metrics" in on_screen(pilot)
         assert f"target:{CAVED}" in await opened_line(theatre, pilot)
         assert len(pilot.app.screen.query_one(WideTable).rows) == 1
-        await pilot.press("q")
+        await pilot.press("q", "q")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, ResultsScreen)
         assert pilot.app.screen.query_one("#standing", Sheet).cursor == CAVED
@@ -581,14 +580,14 @@ def test_a_key_reads_what_failed_of_a_target_or_a_metric(theatre: Theatre) -> No
 def test_a_pair_and_a_gap_lead_to_both_sides(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await played(theatre)
-        await at_section(theatre, pilot, "pairs")
+        await at_section(theatre, pilot, "groups and pairs")
         await pilot.press("down")
         assert "type:positive" in await opened_line(theatre, pilot)
-        await pilot.press("q", "left_curly_bracket")
+        await pilot.press("q")
         await theatre.tick(pilot)
-        await pilot.press("down")
+        await pilot.press("end")
         line = await opened_line(theatre, pilot)
-        assert f"target:{HELD}" in line
+        assert f"target:{CAVED}" in line
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
 
@@ -634,10 +633,10 @@ def test_the_screen_answers_while_it_is_added_up(theatre: Theatre) -> None:
         pilot.app.tick()
         await pilot.pause()
         assert "Adding up what is stored" in on_screen(pilot)
-        assert "[target]" in on_screen(pilot)
+        assert "[metrics]" in on_screen(pilot)
         go_on.set()
         await theatre.tick(pilot)
-        assert "Every conversation is scored" in on_screen(pilot)
+        assert "+ m01 Leaves the decision" in on_screen(pilot)
 
     theatre.perform(script, app=app_with(theatre, slow))
 
@@ -760,7 +759,7 @@ def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_p
     async def come_back(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
         assert "other 2 of 2" in on_screen(pilot)
-        assert "[validation]" in on_screen(pilot)
+        assert "[judges]" in on_screen(pilot)
 
     theatre.perform(choose, app=app())
     memory = PreferencesFile(tmp_path / "app.json")
@@ -823,8 +822,8 @@ def test_a_report_is_added_up_from_a_workspace(played: Place) -> None:
 
 @pytest.mark.parametrize(
     ("size", "section"),
-    [((120, 40), "course"), ((80, 24), "metrics"), ((200, 50), "target")],
-    ids=["120x40-course", "80x24-metrics", "200x50-target"],
+    [((120, 40), "groups and pairs"), ((80, 24), "metrics"), ((200, 50), "judges")],
+    ids=["120x40-pairs", "80x24-metrics", "200x50-judges"],
 )
 def test_the_results_screen(
     theatre: Theatre, snap_compare: Compare, size: tuple[int, int], section: str
@@ -883,11 +882,10 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         assert "24 scenarios, 2 benchmarks" in shown
         assert "intervals for other benchmarks" in shown
         assert "rows" not in shown
-        assert "course" not in shown
+        assert "judges" not in shown
         for name, said in {
-            "target": "these benchmarks",
             "metrics": f"− {SECOND} negative",
-            "pairs": "positive metrics",
+            "groups and pairs": "positive metrics",
         }.items():
             await pilot.press("right_curly_bracket")
             await pilot.pause()
