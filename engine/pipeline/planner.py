@@ -268,11 +268,12 @@ def usd(estimate: CostEstimate) -> str:
 
 
 def dollars(amount: Range) -> str:
-    """`$0.11 to $4.35`, or one amount where both read the same."""
+    """`$5.00 (at most $18.00)`: what is expected and the most that is likely, or one amount where
+    both read the same."""
     if amount.high < CENT:
         return "less than a cent"
-    low, high = f"${amount.low:.2f}", f"${amount.high:.2f}"
-    return high if low == high else f"{low} to {high}"
+    expected, most = f"${amount.expected:.2f}", f"${amount.high:.2f}"
+    return most if expected == most else f"{expected} (at most {most})"
 
 
 def total_words(total: CostEstimate) -> str:

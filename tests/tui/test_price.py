@@ -23,7 +23,7 @@ from tui.widgets.lines import Lines
 
 QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
 TOTAL = (
-    "all together: 51 to 400 calls, about $0.11 to $4.35",
+    "all together: 51 to 400 calls, about $1.20 (at most $4.35)",
     "  tokens: 110,000 to 1.2 million read, 20,000 to 90,000 written",
     "  an estimate, wide until each model was called 5 times in its role;",
     "  after that, `crosswind run --dry-run` estimates the rest more closely",
@@ -147,7 +147,7 @@ def test_nobody_has_a_conversation_judged_again_before_its_price_is_known(
         await pilot.pause()
         assert isinstance(app.screen, JudgeAgainScreen)
         may_be_known.set()
-        while "about $0.11 to $4.35" not in on_screen(pilot):
+        while "about $1.20 (at most $4.35)" not in on_screen(pilot):
             await pilot.pause()
         assert isinstance(app.screen, JudgeAgainScreen)
         assert NOTE in [toast.message for toast in app._notifications]
