@@ -129,10 +129,13 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
 
 def _weakest(outcomes: Sequence[Outcome], metrics: Sequence[MetricInfo]) -> WeakestMetric | None:
     """Of several that are passed equally seldom, the first in the order of the file."""
-    scored = grouped((one for one in outcomes if one.passed is not None), _metric_of_outcome)
+    scored: defaultdict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.passed is not None:
+            scored[outcome.metric_id].append(outcome)
     found: list[WeakestMetric] = []
     for metric in metrics:
-        rows = scored.get(metric.id, ())
+        rows = scored[metric.id]
         failed = [outcome.key for outcome in rows if not outcome.passed]
         if failed:
             [(target, _)] = Counter(key.target_id for key in failed).most_common(1)
@@ -140,10 +143,6 @@ def _weakest(outcomes: Sequence[Outcome], metrics: Sequence[MetricInfo]) -> Weak
             passed = len(rows) - len(failed)
             found.append(WeakestMetric(metric, passed, len(rows), str(shown)))
     return min(found, key=lambda metric: metric.rate, default=None)
-
-
-def _metric_of_outcome(outcome: Outcome) -> str:
-    return outcome.metric_id
 
 
 def _without_quote(outcomes: Iterable[Outcome]) -> dict[str, float]:

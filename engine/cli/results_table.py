@@ -90,8 +90,14 @@ def brief_results(analyses: Sequence[Analysis], page: TableLayout = TableLayout(
 
 def _brief_line(text: str, width: int, indent: str = "") -> list[str]:
     # an id in it stays whole, to be copied
-    whole = {"break_on_hyphens": False, "break_long_words": False}
-    return wrap(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", **whole)
+    return wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _brief_head(analysis: Analysis, page: TableLayout) -> Iterator[str]:
