@@ -328,6 +328,6 @@ def test_a_filter_that_strikes_in_ten_conversations_in_a_row_parks_its_target(
         "with such scenarios)"
     )
     assert rows == 3
-    said = " ".join(crosswind(place.root, "results", "odd").out.split())
+    said = " ".join(crosswind(place.root, "results", "odd", "--details").out.split())
     withheld = "refused: all 27 of 27 replies, some 12 of 36 replies; these count"
     assert withheld in said, said

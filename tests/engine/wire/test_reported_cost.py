@@ -39,7 +39,7 @@ def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
     status = json.loads(crosswind(place.root, "status", "--json").out)
     assert status["benchmarks"]["bread"]["targets"]["alpha"]["cost_usd"] == 1.25
     assert "$1.25" in crosswind(place.root, "status").out
-    assert words in " ".join(crosswind(place.root, "results").out.split())
+    assert words in " ".join(crosswind(place.root, "results", "--details").out.split())
     [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     page = place.root / "page.html"
@@ -54,7 +54,7 @@ def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
 
 def test_beside_what_is_worked_out_from_prices_each_part_is_told(place: Workplace) -> None:
     assert place.run("bread").failed == 0
-    assert "The calls cost" not in crosswind(place.root, "results").out
+    assert "The calls cost" not in crosswind(place.root, "results", "--details").out
     [before] = json.loads(crosswind(place.root, "status", "--json").out)["benchmarks"].values()
     computed = before["targets"]["alpha"]["cost_usd"]
     assert 0 < computed < 5
@@ -68,7 +68,7 @@ def test_beside_what_is_worked_out_from_prices_each_part_is_told(place: Workplac
     assert (
         f"The calls cost ${reported + worked_out:,.2f}: ${reported:,.2f} as the providers reported "
         f"it, ${worked_out:,.2f} worked out from prices."
-    ) in " ".join(crosswind(place.root, "results").out.split())
+    ) in " ".join(crosswind(place.root, "results", "--details").out.split())
 
 
 @pytest.mark.parametrize("cost", [0.0, -1.0, 1_000.5, 1e30, math.nan, math.inf])

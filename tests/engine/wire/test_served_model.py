@@ -78,7 +78,7 @@ def test_everything_that_shows_the_numbers_says_who_spoke(place: Workplace, tmp_
     answers_as(place, "mock-beta")
     place.run("bread")
     words = "2 of 2 replies of alpha came from mock-beta, not from steadfast"
-    assert f"! {words}" in crosswind(place.root, "results").out
+    assert f"! {words}" in crosswind(place.root, "results", "--details").out
     [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     assert row["served_by_others"] == {"replies": {"mock-beta": 2}, "of": 2}
@@ -207,7 +207,7 @@ def test_a_judge_and_a_user_model_of_another_name_are_said_once(place: Workplace
         "the evaluator: mock-judge answered in place of evaluator",
         "the user model: mock-user answered in place of user",
     ]
-    shown = crosswind(place.root, "results").out
+    shown = crosswind(place.root, "results", "--details").out
     assert "! 4 of 4 messages of the user model came from mock-user, not from user" in shown
     assert "! 2 of 2 verdicts of evaluator came from mock-judge, not from evaluator" in shown
 

@@ -55,7 +55,7 @@ def test_a_generator_that_is_a_script_is_the_only_one_it_is_said_of(place: Workp
     [score] = files(place, "runs/alpha/scores.json")[:1]
     assert (score["_crosswind"]["scripted"], score["_crosswind"]["note"]) == (False, words)
     assert "_crosswind" not in files(place, "runs/alpha/cost.json")["simulate"]
-    assert "cript" not in crosswind(place.root, "results").out
+    assert "cript" not in crosswind(place.root, "results", "--details").out
     assert "script" not in crosswind(place.root, "show", f"{name}__alpha").out.split("ended")[0]
     page = place.root / "page.html"
     crosswind(place.root, "export", "html", "--out", str(page))
@@ -77,7 +77,7 @@ def test_a_user_model_that_is_a_script_is_named_beside_a_target_that_is_none(
     assert cost["simulate"]["_crosswind"] == {"scripted": False, "note": words}
     assert "_crosswind" not in cost["evaluate"]
     assert f"{words[0].upper()}{words[1:]}." in " ".join(
-        crosswind(place.root, "results").out.split()
+        crosswind(place.root, "results", "--details").out.split()
     )
     assert (
         f"user model offline:user · {words}"
@@ -106,7 +106,7 @@ def test_where_all_are_scripts_it_is_said_of_all(place: Workplace) -> None:
     assert ours["note"] == "made with scripted models, which are not language models"
     assert files(place, "runs/alpha/cost.json")["simulate"]["_crosswind"]["scripted"] is True
     assert "Scripted models took part; they are not language models." in " ".join(
-        crosswind(place.root, "results").out.split()
+        crosswind(place.root, "results", "--details").out.split()
     )
 
 
