@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from html import unescape
 from itertools import accumulate, islice
+from string import punctuation
 from typing import Final
 
 Span = tuple[int, int]
@@ -69,6 +70,7 @@ _TOKEN: Final = re.compile(
 _APOSTROPHES: Final = frozenset("'\u2018\u2019\u02bc\u2032\uff07")
 _DROPPED: Final = re.compile("[\u0307\u0591-\u05c7\u0640\u064b-\u065f\u0670\ufe00-\ufe0f]")
 """Signs of vowels and of writing that the same word may have or lack."""
+_MARKS: Final = punctuation + "“”‘’„«»。！？、，；："
 _I: Final = frozenset(("I", "Id", "Ill", "Im", "Ive"))
 """Capitalised for no reason of meaning."""
 _ENDS: Final = frozenset('.!?:;。！？：；…\n"“”„«»()[]*#>-–—|')
@@ -150,8 +152,22 @@ def find_passage(message: str, passage: str) -> tuple[Span, ...]:
         return ((0, len(message)),) if alike else ()
     for copied in dict.fromkeys(_possible_readings(passage)):
         if spans := _find(said, copied):
-            return tuple((words[start].start, words[end - 1].end) for start, end in spans)
+            found = [(words[start].start, words[end - 1].end) for start, end in spans]
+            return _with_punctuation(message, copied, found)
     return ()
+
+
+def _with_punctuation(message: str, copied: str, spans: Sequence[Span]) -> tuple[Span, ...]:
+    """The spans, with the punctuation before the first and after the last word of the message where
+    the copy has some too, in whatever form."""
+    words = _words(copied)
+    before, after = copied[: words[0].start].strip(), copied[words[-1].end :].strip()
+    places = [place for span in spans for place in span]
+    left = message[max(0, places[0] - len(before)) : places[0]]
+    right = message[places[-1] : places[-1] + len(after)]
+    places[0] -= len(left) - len(left.rstrip(_MARKS))
+    places[-1] += len(right) - len(right.lstrip(_MARKS))
+    return tuple(zip(places[::2], places[1::2], strict=True))
 
 
 def _possible_readings(passage: str) -> Iterator[str]:

@@ -147,7 +147,7 @@ def test_places_are_those_of_the_message_as_it_was_said() -> None:
         "hard* spot",
         "3×4 room",
     ]
-    assert marked("it costs £5 000 (≈ $6,200)") == ["it costs £5&nbsp;000<br>(≈ $6,200"]
+    assert marked("it costs £5 000 (≈ $6,200)") == ["it costs £5&nbsp;000<br>(≈ $6,200)"]
     assert marked("it's a truly hard spot, and I can't say more. Here are") == [
         "it's a *hard* spot, and I can't say more. Here are"
     ]
