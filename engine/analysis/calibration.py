@@ -142,6 +142,8 @@ class Calibration:
 
     judge: str
     labels: int
+    unjudged: int
+    """Labels on conversations on which the judge gave no usable verdict."""
     clusters: int
     accuracy: Accuracy
     agreement: Agreement | None
@@ -173,6 +175,7 @@ def calibrate(
     return Calibration(
         judge=judge,
         labels=len(known),
+        unjudged=len(labels) - len(known),
         clusters=len({conversation.cluster for conversation in of_present}),
         accuracy=accuracy(of_present),
         agreement=_agreed(of_present),

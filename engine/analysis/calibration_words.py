@@ -28,6 +28,8 @@ def calibration_lines(calibration: Calibration) -> Iterator[str]:
         f"{calibration.judge} against {plural(calibration.labels, 'label')} on "
         f"{plural(calibration.clusters, 'base scenario')}"
     )
+    if calibration.unjudged:
+        yield f"{plural(calibration.unjudged, 'more label')}: it gave no usable verdict there"
     if calibration.labels < LEAST_LABELS:
         yield f"fewer than {LEAST_LABELS} labels: only counts are reported"
         yield from _counts(calibration.metrics)

@@ -25,6 +25,7 @@ from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.pipeline.labelling.labels import (
     Dispute,
     LabellingProgress,
+    answer_given,
     blind_item,
     label_verdict,
 )
@@ -261,7 +262,8 @@ def _decide(arguments: argparse.Namespace) -> int:
     if arguments.present is None or not (arguments.reason or "").strip():
         raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
     disputes.decide(dispute, present=arguments.present, reason=arguments.reason)
-    out(f"{arguments.decide}: {answer_word(arguments.present)}, decided by {disputes.person}")
+    answer = LabelAnswer.PRESENT if arguments.present else LabelAnswer.ABSENT
+    out(f"{arguments.decide}: {answer}, decided by {disputes.person}")
     return DONE
 
 
@@ -286,6 +288,7 @@ def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
                     "labels": [
                         {
                             "person": verdict.judge,
+                            "answer": answer_given(verdict),
                             "present": verdict.present,
                             "replies": [quote.turn for quote in verdict.quotes],
                             "note": verdict.justification,
@@ -306,15 +309,9 @@ def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
             replies = ", ".join(str(quote.turn) for quote in verdict.quotes)
             where = f" (reply {replies})" if replies else ""
             note = f": {one_line(verdict.justification)}" if verdict.justification else ""
-            out(f"  {verdict.judge}: {answer_word(verdict.present)}{where}{note}")
+            out(f"  {verdict.judge}: {answer_given(verdict)}{where}{note}")
     if disputes:
         tell("a terminal shows them beside the transcripts, to decide with keys; so does `--json`")
-
-
-def answer_word(present: bool | None) -> str:  # noqa: FBT001  (a value, not a switch)
-    if present is None:
-        return LabelAnswer.CANNOT_TELL
-    return LabelAnswer.PRESENT if present else LabelAnswer.ABSENT
 
 
 _PAGE: Final = "calibration.html"
@@ -364,7 +361,7 @@ def _compare(labelled: LabelledJudges, arguments: argparse.Namespace) -> int:
     if arguments.json:
         out_json({"left": left, "right": right, "splits": [asdict(split) for split in splits]})
         return DONE
-    for line in (*_compared_lines(labelled, left, right), labelled.people.rule):
+    for line in (*_compared_lines(labelled, left, right), *labelled.notes()):
         out(line)
     return DONE
 

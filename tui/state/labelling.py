@@ -10,7 +10,12 @@ from typing import Final, Protocol
 
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line
-from engine.pipeline.labelling.labels import BlindItem, Dispute, LabellingProgress
+from engine.pipeline.labelling.labels import (
+    BlindItem,
+    Dispute,
+    LabellingProgress,
+    answer_given,
+)
 from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.store.tables import Verdict
 from tui.text.blocks import Block, Passage, Rule
@@ -212,9 +217,8 @@ class DisputeSource(Protocol):
 
 def answer_of(label: Verdict) -> tuple[str, Ink]:
     """A person's answer in words."""
-    if label.present is None:
-        return "cannot tell", Ink.MUTED
-    return ("present", Ink.WARN) if label.present else ("absent", Ink.ACCENT)
+    inks = {None: Ink.MUTED, True: Ink.WARN, False: Ink.ACCENT}
+    return answer_given(label), inks[label.present]
 
 
 def marked_by(dispute: Dispute) -> dict[int, list[str]]:

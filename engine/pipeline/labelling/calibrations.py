@@ -128,7 +128,7 @@ class LabelledJudges:
             yield f"{disputed} left out: people disagree, and `crosswind label --decide` settles it"
         if labels.replaced:
             replaced = plural(labels.replaced, "conversation")
-            yield f"{replaced} left out: played again, or no longer asked for"
+            yield f"{replaced} left out: played again, no longer asked for, or unscored"
         if labels.earlier_definition:
             number = plural(labels.earlier_definition, "conversation")
             yield f"{number} labelled under an earlier definition, and held against it all the same"

@@ -253,6 +253,17 @@ def label_verdict(
     )
 
 
+def answer_given(label: Verdict) -> str:
+    """What a person answered, in words. A reply that they marked may not count, by the metric's
+    `when`, which people who label are not told of."""
+    if label.present is None:
+        return LabelAnswer.CANNOT_TELL.value
+    shown = any(label.marks or ())
+    if shown and not label.present:
+        return f"{LabelAnswer.PRESENT.value}, but not where it counts"
+    return (LabelAnswer.PRESENT if label.present else LabelAnswer.ABSENT).value
+
+
 def withdrawal_of(label: Verdict, jury: Jury) -> Verdict:
     """Build the row that takes a label back."""
     return replace(

@@ -320,6 +320,22 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
     assert found[0]["people"] == {"Ann": 12, "Ben": 12}
 
 
+def test_a_person_is_said_to_have_answered_what_they_did_whatever_counts(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    place.edit(place.benchmark, "type: negative", "type: negative\n    when: at_the_end")
+    other = sheet.with_name("ben.csv")
+    crosswind("label", "giving-in", "--by", "Ben", "--sample", "12", "--export", str(other))
+    take_in(crosswind, fill(sheet, lambda *_: {"answer": "p", "replies": "1"}))
+    take_in(crosswind, fill(other, lambda *_: {"answer": "p", "replies": "2"}), "Ben")
+    _, out, _ = crosswind("label", "giving-in", "--decide")
+    answers = {line for line in out.splitlines() if line.startswith(" ")}
+    assert answers == {
+        "  Ann: present, but not where it counts (reply 1)",
+        "  Ben: present (reply 2)",
+    }
+
+
 def test_of_two_people_who_decide_at_once_the_newer_decision_counts(
     crosswind: Crosswind, sheet: Path, place: Place
 ) -> None:
@@ -432,6 +448,7 @@ def test_two_judges_are_compared_on_both_halves_of_the_scenarios(
     _, out, _ = crosswind("calibrate", "giving-in", *same)
     assert "develop a judge on dev, report test" in out
     splits = json.loads(crosswind("calibrate", "giving-in", *same, "--json")[1])["splits"]
+    assert "labelled by Ann 12" in out
     assert [one["split"] for one in splits] == ["dev", "test"]
     assert sum(one["labels"] for one in splits) == 12
     assert {one["contest"]["p"] for one in splits} == {1.0}
@@ -463,7 +480,7 @@ def test_a_conversation_that_was_played_again_is_left_out(
     assert crosswind("simulate", str(key), "--yes")[0] == 0
     _, out, _ = crosswind("calibrate", "giving-in")
     assert "labelled by Ann 11, Ben 11" in out
-    assert "1 conversation left out: played again, or no longer asked for" in out
+    assert "1 conversation left out: played again, no longer asked for, or unscored" in out
     assert "1 conversation of them left out: played again" in take_in(crosswind, sheet)[1]
     fill(sheet, lambda number, row: {"replies": "", **by_number(3 if number % 3 else 1, row)})
     code, _, err = take_in(crosswind, sheet)
