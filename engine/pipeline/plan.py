@@ -240,14 +240,18 @@ def _following(
         # what is written now waits for approval
         unwritten = replace(unwritten, keys=frozenset())
     new = Counter(key.target_id for key in unwritten.keys - replayed)
-    calls = [*_scenarios_calls(bench, unwritten)]
+    calls = [*_scenarios_calls(bench, unwritten, stored)]
     for target in bench.config.targets:
         mine = [playing for playing in playings if playing.wanted.key.target_id == target.id]
         fresh = Range.exactly(new[target.id] if Stage.SIMULATE in stages else 0)
-        calls += _playing(bench, target, mine, fresh)
+        calls += _playing(bench, target, mine, fresh, stored)
         if Stage.EVALUATE in stages:
-            due = [judging.askings for judging in judgings if judging.key.target_id == target.id]
-            due += [judging.askings for _ in mine]
+            due = [
+                (judging.askings, judging.work.why is WorkReason.FAILED)
+                for judging in judgings
+                if judging.key.target_id == target.id
+            ]
+            due += [(judging.askings, False) for _ in mine]
             checks = sum(
                 len(judging.checks) for judging in judgings if judging.key.target_id == target.id
             )
@@ -397,14 +401,17 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
         yield StageCalls(Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
 
 
-def _scenarios_calls(bench: BenchmarkContext, unwritten: _UnwrittenWork) -> Iterator[StageCalls]:
+def _scenarios_calls(
+    bench: BenchmarkContext, unwritten: _UnwrittenWork, stored: StoredConversations
+) -> Iterator[StageCalls]:
     generator = bench.config.generator
     bases, variants = Range.exactly(len(unwritten.bases)), Range.exactly(unwritten.variants)
     calls = sum(ceil(number / AT_ONCE) for number in unwritten.bases.values())
     if not variants.high:
         return
     most = min(AT_ONCE, max(unwritten.bases.values(), default=1))
-    parts = [Calls(Role.GENERATOR, generator, Range.exactly(calls), items=most)]
+    failed = sum((Stage.GEN_SCENARIOS, metric) in stored.failed for metric in unwritten.bases)
+    parts = [Calls(Role.GENERATOR, generator, Range.exactly(calls), items=most, failed=failed)]
     if bench.config.demographics:
         parts.append(Calls(Role.GENERATOR, generator, variants))
     yield StageCalls(
@@ -418,7 +425,11 @@ def _scenarios_calls(bench: BenchmarkContext, unwritten: _UnwrittenWork) -> Iter
 
 
 def _playing(
-    bench: BenchmarkContext, target: Target, playings: Sequence[PlannedConversation], new: Range
+    bench: BenchmarkContext,
+    target: Target,
+    playings: Sequence[PlannedConversation],
+    new: Range,
+    stored: StoredConversations,
 ) -> Iterator[StageCalls]:
     turns = bench.config.generation.turns
     begun = [
@@ -440,8 +451,10 @@ def _playing(
     rows = fresh + Range.exactly(len(begun))
     if not rows.high:
         return
+    units = (str(playing.wanted.key) for playing in playings)
+    failed = sum((Stage.SIMULATE, unit) in stored.failed for unit in units)
     parts = (
-        Calls(Role.USER, bench.config.user_model, user, fresh, target),
+        Calls(Role.USER, bench.config.user_model, user, fresh, target, failed=failed),
         Calls(Role.TARGET, target, target_answers, fresh, target),
     )
     yield StageCalls(Stage.SIMULATE, target.id, rows, parts)
@@ -450,24 +463,26 @@ def _playing(
 def _judging(
     bench: BenchmarkContext,
     target: Target,
-    due: Sequence[Sequence[Asking]],
+    due: Sequence[tuple[Sequence[Asking], bool]],
     usual: Sequence[Asking],
     new: Range,
     checks: Range,
 ) -> Iterator[StageCalls]:
-    """`due` are the askings of existing takes, `usual` those of each new one."""
+    """`due` are the askings of existing takes, and whether they were asked in vain before; `usual`
+    are those of each new take."""
     if not (due or new.high):
         return
-    by_judge: dict[str, tuple[ModelSpec, Range]] = {}
-    counted = [(asking, Range.exactly(1)) for askings in due for asking in askings]
+    by_judge: dict[str, Calls] = {}
+    counted = [(asking, Range.exactly(1), failed) for askings, failed in due for asking in askings]
     if new.high:
-        counted += [(asking, new) for asking in usual]
-    for asking, count in counted:
-        spec, before = by_judge.get(asking.judge.label, (asking.judge, NONE))
-        by_judge[asking.judge.label] = spec, before + count
-    parts = [
-        Calls(Role.EVALUATOR, spec, answers, target=target) for spec, answers in by_judge.values()
-    ]
+        counted += [(asking, new, False) for asking in usual]
+    for asking, count, failed in counted:
+        of_none = Calls(Role.EVALUATOR, asking.judge, NONE, target=target)
+        of = by_judge.get(asking.judge.label, of_none)
+        by_judge[asking.judge.label] = replace(
+            of, answers=of.answers + count, failed=of.failed + failed
+        )
+    parts = [*by_judge.values()]
     if checks.high:
         parts.append(Calls(Role.CHECKER, bench.config.checker, checks, target=target))
     rows = Range.exactly(len(due)) + new

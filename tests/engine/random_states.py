@@ -32,7 +32,7 @@ class _Failing:
         match self._dice.randrange(4):
             case 0:
                 raise ModelError("503: nobody answers", retryable=True)
-            case 1 if self.label != "offline:steadfast":
+            case 1:
                 return await ScriptedModel(lambda _: "?").reply(messages, **how)
             case _:
                 return await self._model.reply(messages, **how)

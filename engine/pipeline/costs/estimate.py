@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import sqrt
 from typing import Any, Final
 
 from engine.benchmark import Role, Stage
@@ -302,6 +303,19 @@ class CostEstimate:
 NOTHING: Final = CostEstimate()
 
 
+def _most_calls(answers: float, mean: float, failed: int) -> float:
+    """The most calls that so many answers are likely to take, at `mean` calls for one, of which
+    `failed` take every try: the mean, and two standard deviations, which matter among few. Each
+    answer takes at most `ASK_AGAIN` calls more than one, so their variance is at most `ASK_AGAIN`
+    times their mean."""
+    failed = min(failed, round(answers))
+    others = answers - failed
+    more = others * (mean - 1.0)
+    more += 2.0 * sqrt(ASK_AGAIN * more)
+    most = max(1.0 + ASK_AGAIN, mean)
+    return min(others + more, others * most) + failed * most
+
+
 @dataclass(frozen=True, slots=True)
 class Estimator:
     """Estimates calls to the models of one configuration."""
@@ -351,7 +365,8 @@ class Estimator:
         if asked.role is Role.TARGET or asked.spec.is_offline:
             return answers
         usual = CHECKED_AGAIN if asked.role is Role.CHECKER else ASKED_AGAIN
-        return answers * (self.measured.asked_again(asked.role) or usual)
+        again = self.measured.asked_again(asked.role) or usual
+        return replace(answers * again, high=_most_calls(answers.high, again.high, asked.failed))
 
     def one_call(self, asked: Calls) -> OneCall:
         """The usage of one of these calls, averaged over a conversation in which calls grow."""

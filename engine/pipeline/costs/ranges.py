@@ -65,6 +65,8 @@ class Calls:
     """The target of the conversations."""
     items: int = 1
     """Scenarios or metrics written in one answer."""
+    failed: int = 0
+    """Answers among them that were asked for in vain before, and may take every try again."""
 
     def up_to(self, most: Calls) -> Calls:
         """The range from these calls to `most`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,13 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.counting import wanted_conversations
+from engine.pipeline.models import open_offline
+from engine.providers.scripted.models import offline_model
 from engine.watch import Watch
 from tests.engine.commands import crosswind
 from tests.engine.random_states import counting, random_state
-from tests.engine.small_workspace import Place
+from tests.engine.small_workspace import CONFIG, Place, small_workspace
+from tests.models import Overheard
 from tui.launch import failures
 
 
@@ -24,6 +30,34 @@ from tui.launch import failures
 @pytest.mark.parametrize("seed", range(30))
 def test_states_agree_and_are_what_a_run_does(seed: int, tmp_path: Path) -> None:
     hold(tmp_path, seed)
+
+
+JUDGE = "{model: evaluator, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
+
+
+@pytest.mark.parametrize(
+    ("odd", "before"), [(range(0, 16, 2), {*Stage} - {Stage.EVALUATE}), (range(999), {*Stage})]
+)
+def test_the_price_holds_what_judges_are_asked_again(
+    tmp_path: Path, odd: Collection[int], before: Collection[Stage]
+) -> None:
+    """Of few verdicts, half may take a second call; what got no answer may get none again."""
+    scripted = "{model: evaluator, source: offline, params: {pace: instant}}"
+    place = small_workspace(tmp_path, CONFIG.replace(scripted, JUDGE))
+    calls = itertools.count()
+    judge = Overheard(
+        offline_model("evaluator", pace="instant"),
+        changed=lambda reply: replace(reply, text="?") if next(calls) in odd else reply,
+    )
+    heard = place.heard_by(lambda spec: judge if spec.model == "evaluator" else open_offline(spec))
+    heard.run(stages=frozenset(before))
+    while work := heard.plan().work:
+        told = crosswind(place.root, "run", "--dry-run", "--json").json()["total"]
+        asked = len(judge.asked)
+        heard.run()
+        made = len(judge.asked) - asked
+        assert told["calls"]["low"] <= made <= told["calls"]["high"], (made, len(work))
+    assert len(judge.asked) in {16 + len(odd), 3 * 3 * 16}
 
 
 def hold(root: Path, seed: int) -> None:
