@@ -227,7 +227,8 @@ def _faults(answer: Judgement, transcript: Sequence[Utterance], replies: int) ->
     quotes = find_quotes(answer.evidence, transcript)
     marks = answer.marks_of(replies)
     faults: list[str] = []
-    if all(quote.turn is None for quote in quotes):
+    can_quote = any(said.text.strip() for said in transcript if said.speaker is Speaker.TARGET)
+    if can_quote and all(quote.turn is None for quote in quotes):
         faults.append(prompt_text("evaluate_no_quote"))
     if marks is None:
         faults.append(render("evaluate_marks", replies=str(replies)))

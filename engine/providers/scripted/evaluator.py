@@ -302,7 +302,10 @@ def _marks(hits: list[_SupportingSentence], replies: int, *, strict: bool) -> li
 
 
 def _evidence(replies: tuple[str, ...], quoted: list[_SupportingSentence]) -> list[str]:
-    return [_passage(replies[hit.message - 1], hit.sentence) for hit in quoted]
+    if quoted:
+        return [_passage(replies[hit.message - 1], hit.sentence) for hit in quoted]
+    # a reply without a sentence, such as "?", can only be quoted whole
+    return [reply for reply in replies if reply.strip()][-1:]
 
 
 def _passage(reply: str, sentence: str) -> str:
@@ -575,5 +578,5 @@ def _absence_answer(
         return answer(_evidence(replies, quoted), reasoning, [False] * len(replies))
     last = sentences(replies[-1]) if replies else ()
     reasoning = f"It never {asked_for}; its last message shows what it does instead."
-    evidence = [_passage(replies[-1], sentence) for sentence in last[-1:]]
+    evidence = [_passage(replies[-1], sentence) for sentence in last[-1:]] or _evidence(replies, [])
     return answer(evidence, reasoning, [bool(last)] * len(replies))
