@@ -185,7 +185,7 @@ async def judge(
 ) -> EvaluatorAnswer:
     """Ask one judge. Raises `ModelError`.
 
-    If no quote is found, or the marks are not one for each reply or contradict the answer for the
+    If no quote is found though something was said, or the marks are not one for each reply or contradict the answer for the
     whole or the quotes, it is asked for once more, whatever it says. What then still has no quote
     counts, for both answers alike, with its note. Marks that still do not fit matter only where
     they decide, under another `when` than `anywhere`; else they are dropped. The evaluator is not

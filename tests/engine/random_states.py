@@ -80,6 +80,16 @@ def _again(place: Place, dice: random.Random) -> None:
         place.run_until(dice.randint(1, 4), again=again, stages=frozenset(stages))
 
 
+def _imported(place: Place, dice: random.Random) -> None:
+    """What somebody else played of the same benchmark, some of it."""
+    other = small_workspace(place.root.parent / f"other-{dice.random()}", place.config.read_text())
+    other.run_until(dice.randint(20, 80))
+    logs = other.root / "logs"
+    told = ("export", "--format", "inspect", "--out", str(logs))
+    if crosswind(other.root, *told).code == 0:
+        crosswind(place.root, "import", str(logs))
+
+
 def _stale(place: Place, dice: random.Random) -> None:
     text = place.benchmark.read_text("utf-8")
     place.benchmark.write_text(text.replace("the person", "a person", dice.randint(1, 2)), "utf-8")
@@ -98,6 +108,7 @@ ACTS: Mapping[str, Callable[[Place, random.Random], object]] = {
     "edited": _edited,
     "rejected": _rejected,
     "again": _again,
+    "imported": _imported,
     "stale": _stale,
     "forced": lambda place, dice: place.run_until(dice.randint(1, 40), force=True),
 }
