@@ -131,6 +131,7 @@ class JudgingPlanner:
         self._again = order.again.get(bench.name, frozenset())
         self.askings = askings_of(bench.config, evaluator, replay=order.replay)
         """All verdicts that a take should have."""
+        self._asked = {asking.voter: asking for asking in self.askings}
         self._named = evaluator is not None or order.replay
         self._inputs = VerdictInputs()
         self.checks = CheckPlanner(bench, order, stored, idle=self._named)
@@ -186,9 +187,9 @@ class JudgingPlanner:
             return self._all_judges(wanted, take, WorkReason.FORCED, checks)
         missing = self._missing(wanted, verdicts)
         changed = self._changed_since(wanted, verdicts) if self._order.stale else {}
-        askings = tuple(asking for asking in self.askings if asking.voter in {*missing, *changed})
-        if not askings and not checks:
+        if not (missing or changed or checks):
             return None
+        askings = tuple(asking for asking in self.askings if asking.voter in {*missing, *changed})
         if missing:
             why, detail = _why_missing(missing, verdicts)
         elif changed:
@@ -211,13 +212,14 @@ class JudgingPlanner:
     def _missing(self, wanted: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
         answered = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
+        if self._asked.keys() <= answered:
+            return set()
         tried = {_voter(verdict) for verdict in judged}
-        asked = {asking.voter: asking for asking in self.askings}
-        if answered and tried.isdisjoint(asked) and not self._named:
+        if answered and tried.isdisjoint(self._asked) and not self._named:
             return set()
         return {
             voter
-            for voter, asking in asked.items()
+            for voter, asking in self._asked.items()
             if voter not in answered and not self._is_given_up(wanted.metric, asking, judged)
         }
 

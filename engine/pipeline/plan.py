@@ -131,14 +131,16 @@ def plan_run(
         bench = with_edits(bench)
     writes_metrics = Stage.GEN_METRICS in order.stages and generates
     metrics = plan_metrics(bench, order) if writes_metrics else []
-    stored = StoredConversations.of(bench.reader, bench.name)
+    # only what is stale depends on what a verdict with a result was made from
+    brief = not (with_stale or order.stale)
+    stored = StoredConversations.of(bench.reader, bench.name, brief=brief)
     # newly written metrics wait for approval, and nothing follows from them before
     follows = not is_required(bench.config, bench.name)
     if metrics and not follows:
         bench = bench.with_definition(replace(bench.definition, metrics=()))
     if not (metrics and follows and Stage.GEN_SCENARIOS in order.stages):
         following = _following(bench, order, evaluator, stored, with_stale=with_stale)
-        work = _with_failures(bench, [*metrics, *following.work])
+        work = _with_failures(stored, [*metrics, *following.work])
         calls = [*_metrics_calls(bench, metrics), *following.calls]
         assumed = _assumptions(bench, metrics, following, following)
         rejected = rejected_metrics(bench) if generates and not metrics else []
@@ -165,7 +167,7 @@ def plan_run(
     stale = _stale(bench, *planners) if with_stale and not order.stale else []
     calls = [*_metrics_calls(bench, metrics), *_ranges_between(few.calls, many.calls)]
     assumed = _assumptions(bench, metrics, few, many)
-    work = _with_failures(bench, metrics)
+    work = _with_failures(stored, metrics)
     made, wanted = _rows_of(bench, stored, ())
     return RunPlan(bench.name, work, stale, calls, assumed, few.waiting, made=made, wanted=wanted)
 
@@ -530,17 +532,12 @@ def _stale(
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]
 
 
-def _with_failures(bench: BenchmarkContext, planned: Sequence[WorkItem]) -> list[WorkItem]:
+def _with_failures(stored: StoredConversations, planned: Sequence[WorkItem]) -> list[WorkItem]:
     """Give the reason of an earlier failure to planned rows of which nothing was stored."""
-    reasons = {
-        (unit.stage, unit.unit): unit.reason
-        for unit in bench.reader.failed_units()
-        if unit.benchmark == bench.name
-    }
 
     def told(work: WorkItem) -> WorkItem:
-        reason = reasons.get((work.stage, work.unit))
-        if reason is None or work.why not in _NOT_THERE:
+        reason = stored.failed.get((work.stage, work.unit))
+        if not reason or work.why not in _NOT_THERE:
             return work
         return replace(work, why=WorkReason.FAILED, detail=reason)
 

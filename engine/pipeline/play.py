@@ -148,12 +148,7 @@ class ConversationPlanner:
         self._again = order.again.get(bench.name, frozenset())
         self.depends = TakeInputs(bench.definition, bench.config).depends
         self._held = held_scenarios(bench)
-        self._failed = {
-            unit.unit: unit.reason
-            for unit in bench.reader.failed_units()
-            if unit.benchmark == bench.name and unit.stage is Stage.SIMULATE
-        }
-        """Rows that failed in their latest try, with the reasons."""
+        self._failed = stored.failed
 
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Plan the conversations that the order includes, that are due, and that may be played."""
@@ -180,8 +175,9 @@ class ConversationPlanner:
         items: list[WorkItem] = []
         for conversation in wanted:
             take = self._newest.get(conversation.key)
-            changed = what_changed(take.depends, self.depends(conversation)) if take else None
-            if take is not None and take.finished and changed:
+            if take is None or not take.finished:
+                continue
+            if changed := self._changed(conversation, take):
                 items.append(self._work_item(conversation.key, WorkReason.STALE, changed))
         return items
 
@@ -193,6 +189,9 @@ class ConversationPlanner:
     ) -> WorkItem:
         return WorkItem(Stage.SIMULATE, str(key), why, key.target_id, detail)
 
+    def _changed(self, wanted: WantedConversation, take: StoredTake) -> str | None:
+        return what_changed(take.depends, self.depends(wanted))
+
     def _plan_one(
         self, wanted: WantedConversation, take: StoredTake | None
     ) -> PlannedConversation | None:
@@ -200,7 +199,6 @@ class ConversationPlanner:
             return PlannedConversation(
                 wanted, self._work_item(wanted.key, WorkReason.MISSING), None, 0
             )
-        changed = what_changed(take.depends, self.depends(wanted))
         # a new take even if one is open: a repetition begins at the beginning
         if self._again or self._order.force:
             why = WorkReason.ASKED if self._again else WorkReason.FORCED
@@ -210,16 +208,18 @@ class ConversationPlanner:
         if not take.finished:
             why = WorkReason.INTERRUPTED if take.stop_reason is None else WorkReason.FAILED
             # a conversation that began under other inputs cannot be finished under these
-            resumable = None if changed else take
+            resumable = None if self._changed(wanted, take) else take
             number = take.number if resumable else take.number + 1
             return PlannedConversation(
                 wanted, self._work_item(wanted.key, why, take.detail), resumable, number
             )
-        if str(wanted.key) in self._failed:
+        reason = self._failed.get((Stage.SIMULATE, str(wanted.key)))
+        if reason is not None:
             # it was to be played again, and failed before a new take began
-            work = self._work_item(wanted.key, WorkReason.FAILED, self._failed[str(wanted.key)])
+            work = self._work_item(wanted.key, WorkReason.FAILED, reason)
             return PlannedConversation(wanted, work, None, take.number + 1)
-        if changed and self._order.stale:
+        changed = self._changed(wanted, take) if self._order.stale else None
+        if changed:
             return PlannedConversation(
                 wanted,
                 self._work_item(wanted.key, WorkReason.STALE, changed),

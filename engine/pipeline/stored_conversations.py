@@ -34,24 +34,22 @@ class StoredConversations:
     """Every take, by conversation and number."""
 
     @classmethod
-    def of(cls, reader: Reader, benchmark: str) -> StoredConversations:
-        """Read all of them from the store."""
+    def of(cls, reader: Reader, benchmark: str, *, brief: bool = False) -> StoredConversations:
+        """Read all of them from the store, verdicts as `Reader.verdicts_of` does."""
         checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
         for check in reader.checks(benchmark):
             checks[check.take].append(check)
         takes = reader.takes(benchmark)
+        # takes are ordered by number, so the last of each key remains
+        finished = {take.key: take for take in takes if take.finished}
+        verdicts = reader.verdicts_of((take.seq for take in finished.values()), brief=brief)
         return cls(
-            # takes are ordered by number, so the last of each key remains
             newest={take.key: take for take in takes},
             takes=takes,
-            counting={
-                take.key: (take, verdicts) for take, verdicts in reader.counting_verdicts(benchmark)
-            },
+            counting={key: (take, verdicts[take.seq]) for key, take in finished.items()},
             checks=dict(checks),
             failed={
-                (row.stage, row.unit): row.reason or ""
-                for row in reader.failed_units()
-                if row.benchmark == benchmark
+                (row.stage, row.unit): row.reason or "" for row in reader.failed_units(benchmark)
             },
         )
 

@@ -185,11 +185,11 @@ async def judge(
 ) -> EvaluatorAnswer:
     """Ask one judge. Raises `ModelError`.
 
-    If no quote is found though something was said, or the marks are not one for each reply or contradict the answer for the
-    whole or the quotes, it is asked for once more, whatever it says. What then still has no quote
-    counts, for both answers alike, with its note. Marks that still do not fit matter only where
-    they decide, under another `when` than `anywhere`; else they are dropped. The evaluator is not
-    told of `when`.
+    If no quote is found though something was said, or the marks are not one for each reply or
+    contradict the answer for the whole or the quotes, it is asked for once more, whatever it says.
+    What then still has no quote counts, for both answers alike, with its note. Marks that still do
+    not fit matter only where they decide, under another `when` than `anywhere`; else they are
+    dropped. The evaluator is not told of `when`.
 
     Why a verdict without a found quote counts: simulated (`tests/benchmarks/quote_rules.py`) with
     200 targets of 1,000 conversations, half of which show the behaviour, and a judge who errs in 5%

@@ -188,7 +188,9 @@ def _decoder(hint: Any) -> Convert | None:
         names: dict[str, Any] = {}
         parts = [_call(_decoder(of), f"row[{name!r}]", names) for name, of in _fields(item)]
         construct = _compiled(f"lambda row: {_name_for(item, names)}({', '.join(parts)})", names)
-        return lambda text: tuple(construct(row) for row in json.loads(text))
+        return lambda text: (
+            () if text == "[]" else tuple(construct(row) for row in json.loads(text))
+        )
     return None
 
 

@@ -26,7 +26,7 @@ from engine.identity import message_digest
 from engine.jury import HUMAN
 from engine.progress import Progress
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, played_by
-from engine.store.codec import read, read_all
+from engine.store.codec import columns_of, read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import CONFIG, ImportNote, kept_import, rows_digest
@@ -68,6 +68,15 @@ _TAKES: Final = (
     "SELECT t.*, e.stop_reason, e.finished, e.detail, e.user_faults,"
     f" (SELECT answers FROM take_check WHERE take = t.seq AND {CHECKED_LANDMARKS}"
     f" ORDER BY seq DESC LIMIT 1) AS landmark_check {TAKES_WITH_ENDS}"
+)
+_LEFT_OUT: Final = {
+    "justification": "''",
+    "quotes": "'[]'",
+    "marks": "NULL",
+    "depends": "CASE WHEN passed IS NULL THEN depends END",
+}
+_BRIEF_VERDICT: Final = ", ".join(
+    f"{_LEFT_OUT[name]} AS {name}" if name in _LEFT_OUT else name for name in columns_of("verdict")
 )
 _IN_ORDER: Final = " GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 
@@ -439,11 +448,16 @@ class Reader:
         return read_all(StoredTake, rows)
 
     def _by_take(
-        self, take_seqs: Iterable[int], table: str, order: str, parse: Callable[[Row], _T]
+        self,
+        take_seqs: Iterable[int],
+        table: str,
+        order: str,
+        parse: Callable[[Row], _T],
+        columns: str = "*",
     ) -> dict[int, list[_T]]:
         seqs = list(take_seqs)
         by_take: dict[int, list[_T]] = {seq: [] for seq in seqs}
-        sql = f"SELECT * FROM {table} WHERE take IN ({{}}) ORDER BY {order}"
+        sql = f"SELECT {columns} FROM {table} WHERE take IN ({{}}) ORDER BY {order}"
         for row in self.connection.of_each(sql, seqs):
             by_take[row["take"]].append(parse(row))
         return by_take
@@ -454,9 +468,13 @@ class Reader:
         """Return every verdict on a take, oldest first."""
         return self.verdicts_of([take_seq])[take_seq]
 
-    def verdicts_of(self, take_seqs: Iterable[int]) -> dict[int, list[Verdict]]:
-        """As `verdicts`, for many takes, by take."""
-        return self._by_take(take_seqs, "verdict", "take, seq", partial(read, Verdict))
+    def verdicts_of(
+        self, take_seqs: Iterable[int], *, brief: bool = False
+    ) -> dict[int, list[Verdict]]:
+        """As `verdicts`, for many takes, by take. With `brief`, as they are counted: without texts,
+        quotes and marks, and with what they were made from only where they gave no result."""
+        columns = _BRIEF_VERDICT if brief else "*"
+        return self._by_take(take_seqs, "verdict", "take, seq", partial(read, Verdict), columns)
 
     def counting_verdicts(
         self, benchmark: str, target: str | None = None
@@ -567,12 +585,15 @@ class Reader:
         )
         return [State(row["state"]) for row in rows]
 
-    def failed_units(self) -> list[StateRow]:
-        """Return rows of work of all benchmarks whose newest state is failed, oldest first."""
+    def failed_units(self, benchmark: str | None = None) -> list[StateRow]:
+        """Return rows of work whose newest state is failed, oldest first; of all benchmarks or of
+        one."""
         rows = self.connection.all(
-            "SELECT * FROM state s WHERE state = 'failed' AND NOT EXISTS ("
+            "SELECT * FROM state s WHERE state = 'failed' AND (?1 IS NULL OR benchmark = ?1) "
+            "AND NOT EXISTS ("
             "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
-            "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq"
+            "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq",
+            (benchmark,),
         )
         return read_all(StateRow, rows)
 
