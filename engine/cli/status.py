@@ -59,8 +59,8 @@ LAST_RUN: Final = {
     "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
     "done": "the last run came to its end; `crosswind results` shows its results",
-    "unjudged": "the last run came to its end, and nothing is judged yet; `crosswind run` goes on",
-    "partly": "the last run came to its end, and not everything is judged yet; `crosswind run` "
+    "unjudged": "the last run did its part, and nothing is judged yet; `crosswind run` goes on",
+    "partly": "the last run did its part, and not everything is judged yet; `crosswind run` "
     "goes on, `crosswind results` shows what there is",
 }
 
@@ -139,6 +139,7 @@ def _as_json(status: Status) -> dict[str, Any]:
                 for target in info.targets
             },
             "to_begin": dict(status.ahead[info.name].to_begin),
+            "to_judge_more": status.ahead[info.name].to_judge_more,
             "to_review": status.ahead[info.name].to_review,
             "all_rejected": status.ahead[info.name].all_rejected,
             "review_required": status.ahead[info.name].required,
@@ -364,8 +365,8 @@ def _engine_line(status: Status) -> str:
 
 
 def _judged(status: Status) -> str | None:
-    """A key of `LAST_RUN` if the last run stopped before all conversations were judged, as one does
-    that was only to reach an earlier stage."""
+    """A key of `LAST_RUN` if the last run was to do less than all, as a pilot is or one that was
+    only to reach an earlier stage."""
     benchmarks = {info.name for info in status.watch.benchmarks}
     targets = {target.id for target in status.session.config.targets}
     states = [
@@ -373,12 +374,21 @@ def _judged(status: Status) -> str | None:
         for (name, target), progress in status.watch.progress.targets.items()
         if name in benchmarks and target in targets
     ]
-    if not any(benchmark.evaluate.done for benchmark in states):
+    more = any(ahead.to_judge_more for ahead in status.ahead.values())
+    if not more and not any(benchmark.evaluate.done for benchmark in states):
         return "unjudged"
-    # rows of a stage that no run has come to yet are not announced
-    behind = any(
-        benchmark.evaluate.done + benchmark.evaluate.failed < benchmark.simulate.done
-        for benchmark in states
+    # rows that no run has come to yet are not announced
+    behind = (
+        more
+        or any(
+            any(ahead.lines)
+            for name, ahead in status.ahead.items()
+            if status.watch.progress.stage_tally(name, Stage.EVALUATE).done
+        )
+        or any(
+            benchmark.evaluate.done + benchmark.evaluate.failed < benchmark.simulate.done
+            for benchmark in states
+        )
     )
     return "partly" if behind else None
 

@@ -30,7 +30,7 @@ from engine.pipeline.models import (
     Opener,
     endpoint_of,
 )
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, WorkReason
 from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios
 from engine.pipeline.review.reviews import Reviews, is_required
@@ -293,6 +293,8 @@ class RemainingWork:
     """Metrics that lack scenarios and wait for no approval."""
     to_begin: Mapping[str, int] = field(default_factory=dict)
     """By target: conversations not begun that wait for no approval."""
+    to_judge_more: int = 0
+    """Conversations that results count, of which a configured judge or pass is still missing."""
     all_rejected: bool = False
     """Whether a person rejected every metric."""
     corrections: Sequence[StateCorrection] = ()
@@ -312,6 +314,9 @@ class RemainingWork:
             yield f"scenarios of {plural(self.metrics, 'metric')} to write"
         if self.conversations:
             yield f"{plural(self.conversations, 'conversation')} to play"
+        if self.to_judge_more:
+            judged = plural(self.to_judge_more, "conversation")
+            yield f"{judged} to judge once more, which results count by the verdicts they have"
 
     @classmethod
     def of(cls, bench: BenchmarkContext) -> RemainingWork:
@@ -327,6 +332,13 @@ class RemainingWork:
             is_required(bench.config, bench.name),
             len({unit.partition("_")[0] for unit in to_write}),
             plan.to_begin,
+            sum(
+                work.stage is Stage.EVALUATE
+                and work.why is WorkReason.MISSING
+                and not work.optional
+                and work.unit in plan.made[Stage.EVALUATE]
+                for work in plan.work
+            ),
             bool(plan.rejected),
             corrections(bench, plan),
             seq,

@@ -428,7 +428,7 @@ def _fact_lines(conversation: Conversation) -> Iterator[str]:
         "metric": metric,
         "target": f"{take.key.target_id} ({take.model})",
         "user model": take.user_model,
-        "take": f"{take.number}, ended: {ended.replace('_', ' ')}",
+        "take": f"{take.number + 1}, ended: {ended.replace('_', ' ')}",
         "result": f"{_ANSWERS[conversation.passed]}{reason}",
         "counts": "yes" if conversation.why_not is None else f"no: {conversation.why_not}",
     }

@@ -301,6 +301,17 @@ def test_the_newest_finished_take_counts_and_the_others_can_be_read(theatre: The
         assert "first playing" in on_screen(pilot)
         assert "✗ fail" in on_screen(pilot)
         assert "take 1 of 2, superseded" in on_screen(pilot)
+        third = await theatre.begin(number=2)
+        await theatre.said(third, 1, Speaker.USER, "third playing", "It wavers.")
+        for _ in range(2):
+            await pilot.press("full_stop")
+            await theatre.tick(pilot)
+        assert "take 3 of 3, not played to its end" in on_screen(pilot)
+        await pilot.press("comma")
+        await theatre.tick(pilot)
+        assert "second playing" in on_screen(pilot)
+        await pilot.press("comma")
+        await theatre.tick(pilot)
 
         await pilot.press("full_stop")
         await theatre.tick(pilot)

@@ -6,8 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from engine.benchmark import Stage
+from engine.cli import running
 from engine.errors import ModelError
+from engine.pipeline.order import Order
 from engine.providers.model import Message
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
@@ -66,23 +70,45 @@ def test_what_a_person_wrote_after_a_failed_writing_is_done(place: Place) -> Non
     }  # fmt: skip
 
 
+def test_a_new_judge_leaves_results_as_they_are_and_something_to_do(place: Place) -> None:
+    place.run()
+    judge = "{model: evaluator, source: offline, params: {pace: instant}}"
+    both = f"[{judge}, {judge.replace('evaluator', 'evaluator-strict')}]"
+    place.edit(place.config, f"evaluator_model: {judge}", f"evaluators: {both}")
+    said = crosswind(place.root, "status").words
+    assert "not everything is judged yet; `crosswind run` goes on" in said
+    assert "16 conversations to judge once more, which results count by the verdicts they" in said
+    [rows] = crosswind(place.root, "results", "--json").json().values()
+    assert sum(row["n_total"] for row in rows) == 16
+    place.run()
+    assert "to judge once more" not in crosswind(place.root, "status").words
+
+
 def test_a_pilot_leaves_the_rest_to_come(place: Place) -> None:
     place.run(pilot=1)
     assert counted(place)["to begin"] == 12
     said = crosswind(place.root, "status").words
+    assert "not everything is judged yet; `crosswind run` goes on" in said
     assert "holds 2/8 2/8" in said
     assert "giving-in: scenarios of 2 metrics to write, 12 conversations to play" in said
 
 
-def test_a_judgement_that_was_asked_for_and_not_made_is_no_missing_one(place: Place) -> None:
+def test_a_judgement_that_was_asked_for_and_not_made_is_no_missing_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.run()
     whole = counted(place)
     with place.reader() as reader:
         keys = [take.key for take in reader.counting_takes("giving-in")]
     place.edit(place.config, "evaluate: 8", "evaluate: 1")
-    asked = {"giving-in": frozenset(keys)}
-    result = place.run_until(1, stages=frozenset({Stage.EVALUATE}), again=asked)
-    assert result.stopped
+
+    def stopped(_settings: object, _store: object, order: Order, *_: object, **__: object) -> Any:
+        return place.run_until(1, stages=order.stages, again=order.again)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "run_headless", stopped)
+        said = crosswind(place.root, "evaluate", *map(str, keys), "--yes")
+    assert "what has a result already is not asked for any more" in said.err
     assert counted(place) == whole
     with place.reader() as reader:
         tally = reader.snapshot().stage_tally("giving-in", Stage.EVALUATE)
