@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.analysis.figures import Analysis
@@ -18,16 +18,16 @@ from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Counts
-from engine.pipeline.counting import WantedConversation, counts_of, wanted_now
+from engine.pipeline.counting import WantedConversation, wanted_now
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.labelling.calibrations import CalibrationReport, LabelledJudges
-from engine.pipeline.results import counted_of
+from engine.pipeline.results import counted_of, decided_otherwise
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.pipeline.validation import report_of, validations
 from engine.stages.evaluate import behaviour_holds
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.tables import Verdict
+from engine.store.tables import TakeCount, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Report:
     """Onset curves by target and track."""
     calibration: CalibrationReport | None = None
     """None without labels."""
+    decided: Mapping[int, TakeCount] = field(default_factory=dict)
+    """The takes that the files decide otherwise than their newest verdict says."""
 
 
 def build_report(workspace: Workspace, config: Config, store: Path, benchmark: str) -> Report:
@@ -62,13 +64,15 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
     with closing(open_reader(store)) as reader:
         wanted = list(wanted_now(definition, own, reader))
         stored = StoredConversations.of(reader, benchmark)
-        sightings = _onset_observations(wanted, stored, counts_of(definition, own, reader), reader)
+        counted = counted_of(definition, own, reader, wanted, stored)
+        sightings = _onset_observations(wanted, stored, counted.counts, reader)
         labelled = LabelledJudges.of(definition, own, reader)
         return Report(
-            counted_of(definition, own, reader, wanted, stored).analysis,
+            counted.analysis,
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(onset_curves(sightings, own.generation.turns)),
             None if labelled is None else labelled.report(),
+            decided_otherwise(counted.counts, stored),
         )
 
 
@@ -78,9 +82,13 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
         load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
     ]
     with closing(open_reader(store)) as reader:
-        return Report(
-            overall([counted_of(definition, config, reader).analysis for definition in definitions])
-        )
+        analyses: list[Analysis] = []
+        decided: dict[int, TakeCount] = {}
+        for definition in definitions:
+            counted = counted_of(definition, config, reader)
+            analyses.append(counted.analysis)
+            decided |= decided_otherwise(counted.counts, counted.stored)
+        return Report(overall(analyses), decided=decided)
 
 
 def _onset_observations(

@@ -84,10 +84,12 @@ def _imported(place: Place, dice: random.Random) -> None:
     """What somebody else played of the same benchmark, some of it."""
     other = small_workspace(place.root.parent / f"other-{dice.random()}", place.config.read_text())
     other.run_until(dice.randint(20, 80))
-    logs = other.root / "logs"
-    told = ("export", "--format", "inspect", "--out", str(logs))
-    if crosswind(other.root, *told).code == 0:
-        crosswind(place.root, "import", str(logs))
+    with other.reader() as reader:
+        is_played = bool(reader.counting_takes("giving-in"))
+    if is_played:
+        logs = other.root / "logs"
+        crosswind(other.root, "export", "inspect", "--out", str(logs), code=0)
+        crosswind(place.root, "import", str(logs), code=0)
 
 
 def _stale(place: Place, dice: random.Random) -> None:

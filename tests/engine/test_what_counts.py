@@ -19,6 +19,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.counting import counts_in
 from engine.pipeline.labelling.labels import judged_conversations
+from engine.pipeline.report import build_report
 from engine.pipeline.results import decided_otherwise
 from engine.pipeline.stored_conversations import StoredConversations, scores
 from engine.store.browsing import Browser, Field, FilterTerm
@@ -108,7 +109,7 @@ def of_inspect(place: Place) -> Sums:
 
 def of_documents(place: Place) -> Sums:
     folder = place.root / "documents"
-    crosswind(place.root, "export", "md", "--out", str(folder), NAME, code=0)
+    crosswind(place.root, "export", "md", NAME, "--out", str(folder), code=0)
     rows = []
     for path in folder.rglob("*.md"):
         told = dict(
@@ -165,7 +166,12 @@ def of_app(place: Place) -> Sums:
         found = browser.find()
         rows = [row for row in browser.rows(list(found.takes)).values() if row.why_not is None]
         failing = browser.find((FilterTerm(Field.OUTCOME, ("fail",)),))
-    outcomes = Counter(row.verdict.passed for row in rows)
+        outcomes = Counter(row.verdict.passed for row in rows)
+        # Results lists failures by its own report
+        browser.decided = build_report(Workspace(place.root), config, place.store, NAME).decided
+        own = (FilterTerm(Field.BENCHMARK, (NAME,)), FilterTerm(Field.OUTCOME, ("fail",)))
+        assert len(browser.newest(own, 999)) == outcomes[False]
+        assert browser.finds_any(own) == bool(outcomes[False])
     assert (found.passed, found.failed) == (outcomes[True], outcomes[False])
     assert failing.failed == len(failing.takes) == outcomes[False]
     verdicts = [row.verdict for row in rows]
@@ -355,7 +361,7 @@ def test_every_outlet_has_the_sums_of_results(played: Place, tmp_path: Path, act
         OF_FILES, counted
     )
     # what changed by hand reaches the rows with the next program that writes
-    crosswind(place.root, "mirror", code=0)
+    crosswind(place.root, "repair", "--files", code=0)
     assert of_results(place) == counted
     assert {name: outlet(place) for name, outlet in WRITTEN.items()} == dict.fromkeys(
         WRITTEN, counted

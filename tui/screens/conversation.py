@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
@@ -13,9 +14,9 @@ from textual.containers import Horizontal
 from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Scenario, Stage, base_id
 from engine.display import display_text, one_line, plural
-from engine.errors import StoreError
+from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, MessageSpoken, StateChanged, TakeEnded, TakeStarted, VerdictGiven
-from engine.jury import what_counts
+from engine.jury import Counts, what_counts
 from engine.link import Board
 from engine.scripted import (
     EVALUATOR,
@@ -114,6 +115,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._verdicts: Sequence[Verdict] = ()
         self._others: Sequence[Block] = ()
         """How other conversations of the scenario went."""
+        self._counts: Counts | None = None
+        """What counts by the files; None until they are read."""
         self._number: int | None = None if at is None else at.take
         """Number of the take that was chosen; None for the one that counts."""
         self._dialogue: Dialogue | None = None
@@ -347,11 +350,18 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def _load(self) -> None:
         self._reload = False
+        if self._counts is None or self._counts.asked.benchmark != self._benchmark:
+            begin_instead(self, self._read_counts, "counts")
         try:
             self._read()
             self._problem = None
         except StoreError as error:
             self._problem = str(error)
+
+    async def _read_counts(self) -> None:
+        with suppress(CrosswindError):  # other screens say what is wrong with the files
+            self._counts = await asyncio.to_thread(self.watched.counts, self._benchmark)
+            self._draw_lines()
 
     def _read(self) -> None:
         reader = self.watched.reader
@@ -465,6 +475,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title += votes_line(self._verdicts, self.watched.jury)
         elif dialogue is not None:
             title.append(Piece("not judged yet", Ink.MUTED))
+        why_not = None if self._counts is None else self._counts.asked.why_not(self._key)
+        if why_not is not None:
+            title.append(Piece(f"  does not count: {why_not}", Ink.WARN))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:
             title.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", Ink.ACCENT))
         if self._missed is not None:

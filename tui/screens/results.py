@@ -235,7 +235,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         line = self._line_of(behind._replace(failed=True))
         try:
             # at once, so that the next key goes to the opened screen
-            any_failed = Browser(self.watched.reader).finds_any(parse(line))
+            any_failed = self._browser().finds_any(parse(line))
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return
@@ -421,8 +421,14 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             begin_instead(self, partial(self._read_failures, scope), "failures")
         return known or ()
 
+    def _browser(self) -> Browser:
+        """What finds the failures that the report counts."""
+        browser = Browser(self.watched.reader)
+        browser.decided = {} if self._report is None else self._report.decided
+        return browser
+
     async def _read_failures(self, scope: VerdictScope) -> None:
-        browser, failed = Browser(self.watched.reader), scope._replace(failed=True)
+        browser, failed = self._browser(), scope._replace(failed=True)
         lines = [self._line_of(wanted) for wanted in (failed, failed._replace(targets=()))]
         try:
             own, all_ = [
