@@ -18,7 +18,7 @@ from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Counts
-from engine.pipeline.counting import WantedConversation, wanted_now
+from engine.pipeline.counting import WantedConversation, counts_in, wanted_now
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.labelling.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.results import counted_of, decided_otherwise
@@ -72,7 +72,7 @@ def build_report(workspace: Workspace, config: Config, store: Path, benchmark: s
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(onset_curves(sightings, own.generation.turns)),
             None if labelled is None else labelled.report(),
-            decided_otherwise(counted.counts, stored),
+            _decided(workspace, config, reader, benchmark),
         )
 
 
@@ -82,13 +82,26 @@ def build_overall_report(workspace: Workspace, config: Config, store: Path) -> R
         load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
     ]
     with closing(open_reader(store)) as reader:
-        analyses: list[Analysis] = []
-        decided: dict[int, TakeCount] = {}
-        for definition in definitions:
-            counted = counted_of(definition, config, reader)
-            analyses.append(counted.analysis)
-            decided |= decided_otherwise(counted.counts, counted.stored)
-        return Report(overall(analyses), decided=decided)
+        return Report(
+            overall(
+                [counted_of(definition, config, reader).analysis for definition in definitions]
+            ),
+            decided=_decided(workspace, config, reader),
+        )
+
+
+def _decided(
+    workspace: Workspace, config: Config, reader: Reader, benchmark: str | None = None
+) -> dict[int, TakeCount]:
+    """Of a benchmark and its validation runs, or of all."""
+    decided: dict[int, TakeCount] = {}
+    for name in reader.benchmarks():
+        branch = Branch.parse(name)
+        original = name if branch is None else branch.benchmark
+        if benchmark in {None, original}:
+            counts = counts_in(workspace, config, name, reader)
+            decided |= decided_otherwise(counts, StoredConversations.of(reader, name))
+    return decided
 
 
 def _onset_observations(
