@@ -27,7 +27,7 @@ LONGEST_PIECE = 64 * 1024
 """Characters per line; longer text is split."""
 LONGEST_REASON = 2_000
 END_OF_PRINTED = b"\x1e\x1ecrosswind\x1e\x1e"
-"""As in `model.py`, which cannot be imported here."""
+"""As in `line_process.py`, which cannot be imported here."""
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
@@ -35,8 +35,8 @@ Say = Callable[[dict[str, Any]], None]
 
 
 def main(workspace: str, call: str) -> None:
-    requests, say = _private_pipes()
-    _die_with_parent()
+    requests, say = private_pipes()
+    die_with_parent()
     waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     # a thread, which notices the end of the engine while the function works
     threading.Thread(target=_read, args=(requests, waiting), daemon=True).start()
@@ -61,7 +61,7 @@ def main(workspace: str, call: str) -> None:
             say({"end": True})
 
 
-def _private_pipes() -> tuple[int, Say]:
+def private_pipes() -> tuple[int, Say]:
     """Return where requests come from, and what sends replies. What a function reads from standard
     input and prints to standard output goes nowhere from now on."""
     requests, replies = os.dup(0), os.dup(1)
@@ -89,7 +89,7 @@ def _end_printed() -> None:
         pass  # the function has closed or replaced it
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """End with the parent, even if a function never lets the thread run that would notice it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
