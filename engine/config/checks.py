@@ -20,10 +20,11 @@ from engine.benchmark import name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
 from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
-from engine.config.values import KNOWN_SOURCES, OFFLINE, extra_body_problems
+from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE, extra_body_problems
 from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import NO_BREAK_SPACE, KeyPath, YamlDocument, dotted_path
 from engine.errors import InputError, Problem
+from engine.local_models import KNOWN_MODELS, is_file_name
 from engine.trust import NOWHERE
 
 MAX_VARIANTS: Final = 1_000
@@ -178,6 +179,8 @@ def _spec_problems(
         return
     if source in APPLICATIONS:
         return
+    if source == LOCAL:
+        yield from _local_problems(spec, model, document)
     if source not in KNOWN_SOURCES and spec.keys.get("base_url") is None:
         yield document.problem(
             (*spec.at, "source"),
@@ -209,6 +212,20 @@ def _reference_problems(spec: _WrittenModel, document: YamlDocument) -> Iterator
         elif NO_BREAK_SPACE in text:
             what = "there is a no-break space in it, which looks like a space"
             yield document.problem((*spec.at, *at), what, hint="delete it")
+
+
+def _local_problems(
+    spec: _WrittenModel, model: str | None, document: YamlDocument
+) -> Iterator[Problem]:
+    is_name = model and not VARIABLE.search(model) and not is_file_name(model)
+    if model and is_name and model not in KNOWN_MODELS:
+        what = f"there is no local model `{quotable(model)}`"
+        hint = f"write {', '.join(KNOWN_MODELS)}, or the path of a GGUF file"
+        yield document.problem((*spec.at, "model"), what, hint=hint)
+    for key in ("base_url", "apikey", "extra_headers"):
+        if spec.keys.get(key) is not None:
+            what = f"`source: {LOCAL}` does not have this key: Crosswind runs the model itself"
+            yield document.problem((*spec.at, key), what, hint="delete it", of_key=True)
 
 
 def _source_hint(source: str) -> str:

@@ -29,6 +29,7 @@ from engine.config.secrets import Environment, Secret, variables_in
 from engine.config.values import (
     EACH_MESSAGE,
     EFFORTS,
+    LOCAL,
     OFFLINE,
     OFFLINE_MODELS,
     PER_CONVERSATION,
@@ -198,11 +199,13 @@ class ModelSpec(Shape):
     """One language model: its name, who serves it, and how it is called."""
 
     model: Words = Field(description="a model's name, as its provider spells it")
-    """The model; for `source: offline`, the script. `${NAME}` is looked up in it when it is called,
+    """The model; for `source: offline`, the script, and for `source: local`, `smollm2-135m` or the
+    path of a GGUF file. `${NAME}` is looked up in it when it is called,
     kept as secret as a key, and stored as it is written."""
     source: SourceName = Field(description="who serves the model, such as `openai` or `offline`")
     """The provider, by a known name; any other word needs a `base_url`. `anthropic` uses
-    Anthropic's protocol, `offline` is a script, all others use OpenAI's protocol."""
+    Anthropic's protocol, `offline` is a script, `local` runs on this machine from a file, all
+    others use OpenAI's protocol."""
     apikey: Secret | None = Field(
         default=None, exclude=True, description='the name of a variable, written "${NAME}"'
     )
@@ -257,7 +260,12 @@ class ModelSpec(Shape):
     @property
     def is_remote(self) -> bool:
         """Whether it is reached over HTTP and has an address."""
-        return self.source not in {OFFLINE, PYTHON}
+        return self.source not in {OFFLINE, LOCAL, PYTHON}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Crosswind runs it on this machine, from a file."""
+        return self.source == LOCAL
 
     @property
     def is_application(self) -> bool:
@@ -272,6 +280,8 @@ class ModelSpec(Shape):
     @property
     def destination(self) -> str:
         """Where its requests go: scheme, host and port of its address, as they are written."""
+        if self.is_local:
+            return NOWHERE
         return beginning_of(self.address or PUBLIC_ADDRESSES.get(self.source, ""))
 
     @property

@@ -133,6 +133,11 @@ class Environment:
         """The workspace, whose `.env` is read."""
         return self._dotenv_path.parent
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The variables of the process, without those in `.env`."""
+        return self._environ
+
     def variables(self, call: str) -> dict[str, str]:
         """The variables of both places, for the process of a function of the workspace. Raises
         `UntrustedError`."""

@@ -31,6 +31,9 @@ HTTP: Final = "http"
 PYTHON: Final = "python"
 """A function of the workspace, named by its target's `call`."""
 
+LOCAL: Final = "local"
+"""A language model whose file is on this machine, and which Crosswind runs itself."""
+
 OFFLINE_MODELS: Final = frozenset(
     {
         "generator",
@@ -51,6 +54,7 @@ OFFLINE_JUDGES: Final = frozenset({"evaluator", "evaluator-strict"})
 KNOWN_SOURCES: Final = frozenset(
     {
         OFFLINE,
+        LOCAL,
         "openai",
         "anthropic",
         "cerebras",

@@ -19,7 +19,7 @@ from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacte
 from engine.doctor.models import (
     ModelInUse,
     call,
-    look_at_functions,
+    look_at_own_processes,
     model_findings,
     models_in_use,
     secrets_of,
@@ -158,7 +158,7 @@ def _keys(config: Config, found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
 def _reach_diagnostics(
     asked: DoctorOptions, models: Sequence[ModelInUse], environment: Environment
 ) -> list[Diagnostic]:
-    """Findings that take the network, or processes for Python functions."""
+    """Findings that take the network, or processes for Python functions and local models."""
     if all(model.spec.is_offline for model in models):
         return []
     return asyncio.run(_ask(asked, models, environment))
@@ -167,7 +167,7 @@ def _reach_diagnostics(
 async def _ask(
     asked: DoctorOptions, models: Sequence[ModelInUse], environment: Environment
 ) -> list[Diagnostic]:
-    diagnostics = await look_at_functions(
+    diagnostics = await look_at_own_processes(
         models, environment, call=asked.call, longest_s=asked.call_s
     )
     diagnostics += await check_reachability(destinations(models), longest_s=asked.reach_s)

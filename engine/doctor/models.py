@@ -27,6 +27,7 @@ from engine.pipeline.models import (
     price_of,
     refuse_or_name,
     tier_of,
+    unfit_local_model,
 )
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
@@ -166,6 +167,10 @@ def _model(model: ModelInUse) -> Iterator[Diagnostic]:
         return
     endpoint = model.endpoint
     if endpoint is None:
+        if model.spec.is_local:
+            sentence = f"{roles} · on this machine, in a server that each run starts: no key"
+            yield Diagnostic(Area.MODELS, label, Severity.OK, sentence)
+            return
         if model.spec.is_application:
             price = _price(model.spec)
             known = price or "price not known"
@@ -372,49 +377,55 @@ def _ordinal(number: int) -> str:
     return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-async def look_at_functions(
+async def look_at_own_processes(
     models: Sequence[ModelInUse], environment: Environment, *, call: bool, longest_s: float
 ) -> list[Diagnostic]:
-    """One finding for each Python function, in the order of the models: whether it can be imported,
-    or with `call`, how it answered."""
+    """One finding for each Python function and each local model, in the order of the models:
+    whether it can be used, or with `call`, how it answered."""
     diagnostics = []
     for model in models:
-        target = model.spec
-        if not isinstance(target, Target) or target.call is None:
-            continue
-        why = await unusable_reason(function_place(target.call, environment))
-        if why is not None:
-            sentence, remedy = f"cannot be called: {why}", "see `call` in config.yaml"
-            diagnostics.append(
-                Diagnostic(Area.MODELS, target.label, Severity.PROBLEM, sentence, remedy)
-            )
-        elif call:
-            diagnostics.append(await _call_diagnostic(target, environment, longest_s))
-        else:
+        spec = model.spec
+        problem: tuple[str, str | None] | None = None
+        if isinstance(spec, Target) and spec.call is not None:
+            why = await unusable_reason(function_place(spec.call, environment))
+            if why is not None:
+                problem = f"cannot be called: {why}", "see `call` in config.yaml"
             sentence = "was imported; `crosswind doctor --call` calls it"
-            diagnostics.append(Diagnostic(Area.MODELS, target.label, Severity.OK, sentence))
+        elif spec.is_local:
+            if (unfit := unfit_local_model(spec, environment)) is not None:
+                problem = unfit.what, unfit.hint
+            sentence = "can be run here; `crosswind doctor --call` calls it"
+        else:
+            continue
+        if problem is not None:
+            diagnostics.append(Diagnostic(Area.MODELS, spec.label, Severity.PROBLEM, *problem))
+        elif call:
+            diagnostics.append(await _call_diagnostic(spec, environment, longest_s))
+        else:
+            diagnostics.append(Diagnostic(Area.MODELS, spec.label, Severity.OK, sentence))
     return diagnostics
 
 
 async def _call_diagnostic(
-    target: Target, environment: Environment, longest_s: float
+    spec: ModelSpec, environment: Environment, longest_s: float
 ) -> Diagnostic:
-    accounts = Accounts()
-    model = ModelOpener(environment, accounts, lambda _note: None)(target)
+    notes: list[str] = []
+    accounts = Accounts(retry_policy=_ONCE)
+    model = ModelOpener(environment, accounts, notes.append)(spec)
     if isinstance(model, ReportingModel):
         model = model.in_session("doctor")
     began = time.monotonic()
     try:
         async with asyncio.timeout(longest_s):
-            await model.reply([Message(MessageRole.USER, "Say yes.")])
+            await model.reply(_PLAIN)
     except TimeoutError:
         sentence = f"no answer within {longest_s:g} s"
     except CrosswindError as error:
-        sentence = str(error).removeprefix(f"{target.label}: ")
+        sentence = str(error).removeprefix(f"{spec.label}: ")
     else:
         took = round((time.monotonic() - began) * 1000)
-        sentence = f"answered in {took} ms, its process started for it"
-        return Diagnostic(Area.CALL, target.label, Severity.OK, sentence)
+        sentence = "; ".join([f"answered in {took} ms, its process started for it", *notes])
+        return Diagnostic(Area.CALL, spec.label, Severity.OK, sentence)
     finally:
         await accounts.close()
-    return Diagnostic(Area.CALL, target.label, Severity.PROBLEM, sentence)
+    return Diagnostic(Area.CALL, spec.label, Severity.PROBLEM, sentence)

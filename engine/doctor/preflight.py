@@ -17,7 +17,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,8 +31,8 @@ from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reachability import Destination, ModelListing, destinations, listed
 from engine.errors import InputError, Problem, merged_problems
-from engine.files import read_regular, replace_file
-from engine.pipeline.models import function_place
+from engine.files import cache_folder, read_regular, replace_file
+from engine.pipeline.models import function_place, unfit_local_model
 from engine.providers.attempts import (
     Cause,
     describe,
@@ -121,12 +121,8 @@ class PreflightCache:
 
 def cache_in(environ: Mapping[str, str]) -> PreflightCache:
     """The cache in the user's cache folder."""
-    cache_home = Path(environ.get("XDG_CACHE_HOME", ""))
-    try:
-        folder = cache_home if cache_home.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:
-        return PreflightCache(None)
-    return PreflightCache(folder / "crosswind" / "preflight.json")
+    folder = cache_folder(environ)
+    return PreflightCache(folder and folder / "preflight.json")
 
 
 async def preflight(
@@ -163,23 +159,36 @@ def look_first(
         spec.call for spec in specs if isinstance(spec, Target) and spec.call is not None
     )
     models = [in_use(spec, environment) for spec in specs if spec.is_remote]
-    if not models and not calls:
-        return ()
-    problems, warnings = asyncio.run(
-        _looked_at(models, list(calls), config.path, environment, cache_in(environ))
-    )
+    problems = _unfit(specs, config.path, environment)
+    warnings: Sequence[str] = ()
+    if models or calls:
+        others, warnings = asyncio.run(
+            _looked_at(models, list(calls), config.path, environment, cache_in(environ))
+        )
+        problems += others
     if problems:
         raise InputError(problems)
     return warnings
 
 
+def _unfit(
+    specs: Sequence[ModelSpec], config_path: Path, environment: Environment
+) -> list[Problem]:
+    """Why local models cannot be run here; once for each."""
+    local = {spec.model: spec for spec in specs if spec.is_local}
+    reasons = (unfit_local_model(spec, environment) for spec in local.values())
+    found = [replace(reason, path=config_path) for reason in reasons if reason is not None]
+    return merged_problems(dict.fromkeys(found))
+
+
 def missing_values(
-    specs: Sequence[ModelSpec], root: Path, environ: Mapping[str, str]
+    specs: Sequence[ModelSpec], config_path: Path, root: Path, environ: Mapping[str, str]
 ) -> Sequence[Problem]:
     """What these models lack to be called at all, such as a key, without asking any server."""
     environment = Environment(root, environ)
     models = [in_use(spec, environment) for spec in specs if spec.is_remote]
-    return merged_problems(problem for model in models for problem in _missing(model))
+    missing = merged_problems(problem for model in models for problem in _missing(model))
+    return [*missing, *_unfit(specs, config_path, environment)]
 
 
 async def _looked_at(

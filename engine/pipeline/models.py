@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import Config, ModelId, ModelSpec, Target
 from engine.config.secrets import Environment
 from engine.config.values import filled_in
-from engine.errors import ModelError
+from engine.errors import ModelError, Problem
 from engine.identity import digest
+from engine.local_models import model_file
 from engine.pipeline.costs.budget import Budget
 from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
@@ -31,6 +33,8 @@ from engine.providers.endpoint import (
     no_extra_body,
 )
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
+from engine.providers.local.fitness import SLOTS, unfit_reason
+from engine.providers.local.server import ADDRESS, LocalServer
 from engine.providers.model import (
     Attempt,
     JsonSchema,
@@ -49,6 +53,7 @@ from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
 from engine.store.reader import Reader
 from engine.store.tables import AttemptRow, LearnedRow, UnsettledRow
+from engine.trust import NOWHERE
 
 _CUT_OFF: Final = frozenset({"cancelled", FailureKind.AGENT_LOST.outcome})
 """The outcomes of requests that a server may have answered and billed without our knowing."""
@@ -158,7 +163,9 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
     return endpoint(
         model=environment.resolve(spec.model, where=where, to=to),
         source=spec.source,
-        base_url=spec.base_url and environment.resolve(spec.base_url, where=where, to=to),
+        base_url=ADDRESS
+        if spec.is_local
+        else spec.base_url and environment.resolve(spec.base_url, where=where, to=to),
         key=None if apikey is None else (lambda: environment.key(apikey, where=where, to=to)),
         headers=all_headers,
         params=RequestParams(**spec.params.model_dump(exclude={"pace"})),
@@ -195,9 +202,9 @@ def _application_of(
 
 
 def price_of(spec: ModelSpec) -> Price | None:
-    """The price of a model in the configuration."""
+    """The price of a model in the configuration; one that runs here costs nothing without one."""
     if (written := spec.price) is None:
-        return None
+        return Price(Decimal(0), Decimal(0)) if spec.is_local else None
     cached = written.cached_input
     return Price(
         Decimal(str(written.input)),
@@ -251,6 +258,8 @@ class ModelOpener:
     on_note: Callable[[str], None]
     given: GivenValues | None = None
     """What agents are told of keys; None where this process makes the requests."""
+    _servers: dict[Path, tuple[LocalServer, Accounts]] = field(default_factory=dict, init=False)
+    """The servers of local models by the file of each."""
 
     def __call__(self, spec: ModelSpec) -> Model:
         """Open a model. Raises `InputError`. Nothing connects before the first call."""
@@ -258,11 +267,26 @@ class ModelOpener:
             return open_offline(spec)
         if isinstance(spec, Target) and spec.call is not None:
             return self._function(spec, spec.call)
+        if spec.is_local:
+            return self._local(spec)
         place = endpoint_of(spec, self.environment)
         if self.given is not None:
             place = written_endpoint(place, spec, self.environment, self.given)
         price = price_of(spec)
         return real_model(place, self.accounts, label=spec.label, price=price, on_note=self.on_note)
+
+    def _local(self, spec: ModelSpec) -> Model:
+        environment = self.environment
+        model = local_model(spec, environment)
+        path = model_file(model, environment.root, environment.environ)
+        if path not in self._servers:
+            server = LocalServer(path, path.name, self.on_note)
+            self._servers[path] = server, self.accounts.of_own_server(server.at, SLOTS)
+        server, accounts = self._servers[path]
+        place = endpoint_of(spec, environment)
+        place = replace(place, model=path.name, key=lambda: server.key)
+        price = price_of(spec)
+        return real_model(place, accounts, label=spec.label, price=price, on_note=self.on_note)
 
     def _function(self, target: Target, call: str) -> Model:
         place = function_place(call, self.environment)
@@ -272,6 +296,17 @@ class ModelOpener:
         prices = self.accounts.prices
         cost = prices.cost_usd(price_of(target), target.model, "", Tokens())
         return FunctionModel(target.label, pool, self.accounts.retry_policy, redact, cost)
+
+
+def local_model(spec: ModelSpec, environment: Environment) -> str:
+    """The name or path of a local model, with its variables filled in. Raises `InputError`."""
+    return environment.resolve(spec.model, where=named_spec(spec), to=NOWHERE)
+
+
+def unfit_local_model(spec: ModelSpec, environment: Environment) -> Problem | None:
+    """Why a local model cannot be run here, without its place in the configuration. Raises
+    `InputError`."""
+    return unfit_reason(local_model(spec, environment), environment.root, environment.environ)
 
 
 def function_place(call: str, environment: Environment) -> FunctionPlace:

@@ -23,7 +23,7 @@ from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.endpoint import Wire, address
 from engine.providers.form_trial import FormFailures
 from engine.providers.http.transport import Address, Fault, HostPort, Transport
-from engine.providers.limiter import Cooldown, Limiter, StartThrottle
+from engine.providers.limiter import MOST, Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
 from engine.providers.retry import RetryPolicy, StandingFailure
 
@@ -251,6 +251,8 @@ class Account:
 
     transport: Transport
     clock: Clock
+    most_at_once: int
+    """The most requests of a model in flight, whatever the server accepts."""
     cooldown: Cooldown
     """Closed while the server asks for no requests at all, whatever the model."""
     limiters: dict[str, Limiter] = field(default_factory=dict)
@@ -291,7 +293,8 @@ class Account:
     def limiter(self, model: str) -> Limiter:
         """Return the limiter that all calls of this account to a model share."""
         if model not in self.limiters:
-            self.limiters[model] = Limiter(self.clock.monotonic, self.clock.sleep, self.cooldown)
+            monotonic, sleep = self.clock.monotonic, self.clock.sleep
+            self.limiters[model] = Limiter(monotonic, sleep, self.cooldown, most=self.most_at_once)
         return self.limiters[model]
 
 
@@ -320,6 +323,11 @@ async def _probe(host_port: HostPort) -> bool:
     return await _connection_pool().accepts_connection(host_port)
 
 
+async def _reaches_itself(host_port: HostPort) -> bool:
+    del host_port
+    return True
+
+
 class Accounts:
     """Opens each account once. Belongs to one event loop; close it there."""
 
@@ -332,8 +340,10 @@ class Accounts:
         open_transport: OpenTransport = _open_transport,
         probe: Probe = _probe,
         agents: Agents | None = None,
+        most_at_once: int = MOST,
     ) -> None:
         """`agents` send the requests instead of this process."""
+        self.most_at_once = most_at_once
         self.clock = clock or Clock()
         self.retry_policy = retry_policy or RetryPolicy()
         self.memory = memory or InMemoryCapabilities()
@@ -363,7 +373,9 @@ class Accounts:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)
                 cooldown = Cooldown(self.clock.monotonic)
-                self._open[name] = Account(self._open_transport(where), self.clock, cooldown)
+                self._open[name] = Account(
+                    self._open_transport(where), self.clock, self.most_at_once, cooldown
+                )
             return self._open[name]
 
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
@@ -390,6 +402,23 @@ class Accounts:
             await account.transport.close()
         for close in self._closing:
             await close()
+
+    def of_own_server(
+        self, open_server: Callable[[Address, OpenTransport], Transport], most_at_once: int
+    ) -> Accounts:
+        """Return accounts for a server that this process starts itself, which never counts as
+        unreachable and which no worker can reach. They are closed with these."""
+        own = Accounts(
+            clock=self.clock,
+            retry_policy=self.retry_policy,
+            memory=self.memory,
+            open_transport=lambda address: open_server(address, self._open_transport),
+            probe=_reaches_itself,
+            most_at_once=most_at_once,
+        )
+        own.prices, own.stoppable = self.prices, self.stoppable
+        self.close_later(own.close)
+        return own
 
     def close_later(self, close: Callable[[], Awaitable[None]]) -> None:
         """Close something else of the same loop together with the connections."""

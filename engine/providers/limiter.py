@@ -44,6 +44,8 @@ class Window:
     """The number of requests that may be in flight, adjusted by the outcome of each. Pure."""
 
     limit: float = START
+    most: int = MOST
+    """The limit is never higher."""
     slow_start_below: float = MOST
     """The height below which it grows fast; above it grows by one for each round of acceptances."""
     in_flight: int = 0
@@ -96,7 +98,7 @@ class Window:
             # one for each round of as many acceptances as the window is wide; a narrow window would
             # otherwise grow with nearly each acceptance
             self.limit += 1 / (max(int(self.limit), FEWEST_PER_ROUND) * rounds)
-        self.limit = min(self.limit, MOST)
+        self.limit = min(self.limit, self.most)
         if self.limit >= self._refused_at + 1:
             # above the height that was refused: the server allows more than before
             self._patience = max(1, self._patience // 2)
@@ -168,8 +170,11 @@ class Limiter:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         shared: Cooldown | None = None,
+        *,
+        most: int = MOST,
     ) -> None:
-        self.window = Window()
+        """`most` requests are in flight at most, whatever the server accepts."""
+        self.window = Window(min(START, most), most)
         self._sleep = sleep
         self._own = Cooldown(clock)
         self._shared = shared or Cooldown(clock)

@@ -42,7 +42,6 @@ from engine.providers.capabilities import (
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.form_trial import FormFailures, FormTrial
-from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
@@ -226,14 +225,14 @@ class _Call:
         if reasons[0] is not None:
             raise ModelError(f"{self.sender.label}: {reasons[0]}", retryable=False)
 
-    async def _wait_for_files(self) -> None:
-        """Wait while this machine can open no more connections, which is no call's fault."""
-        transport = self.account.transport
-        if transport.can_send():
-            return
-        with self.sender.waits.holding(wait_words()):
-            while not transport.can_send():
+    async def _wait_until_sendable(self) -> None:
+        """Wait while nothing can be sent from here, which is no call's fault. Raises `ModelError`
+        if that cannot change."""
+        words = self.account.transport.waits_for()
+        while words is not None:
+            with self.sender.waits.holding(words):
                 await self._wait_a_little()
+                words = self.account.transport.waits_for()
 
     async def _wait_a_little(self) -> None:
         async with self.sender.accounts.stoppable.waiting():
@@ -243,7 +242,7 @@ class _Call:
         accounts, destination = self.sender.accounts, self.destination
         agents = accounts.agents
         if agents is None or destination is None:
-            await self._wait_for_files()
+            await self._wait_until_sendable()
             return await self._send_with(self._exchange_here)
         try:
             async with AsyncExitStack() as stack:

@@ -278,8 +278,8 @@ class AiohttpTransport:
             async for piece in response.content.iter_any():
                 on_body(piece)
 
-    def can_send(self) -> bool:
-        return True
+    def waits_for(self) -> str | None:
+        return None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -301,8 +301,8 @@ class Httpx2Transport:
             async for piece in response.aiter_bytes():
                 on_body(piece)
 
-    def can_send(self) -> bool:
-        return True
+    def waits_for(self) -> str | None:
+        return None
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -27,7 +27,7 @@ LAYERS = [
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
-    ["checks", "lint", "progress", "statistics", "trust"],
+    ["checks", "lint", "local_models", "progress", "statistics", "trust"],
     ["facts", "branches", "files", "json_template", "similarity"],
     [
         "addresses",

@@ -16,7 +16,7 @@ from engine.providers.http.connector import (
     speaks_tls,
     system_trust,
 )
-from engine.providers.http.descriptors import any_left, most_connections
+from engine.providers.http.descriptors import any_left, most_connections, wait_words
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import (
     SPEAKS_TLS,
@@ -161,8 +161,11 @@ class ConnectionPool:
         first = host_port if proxy is None else HostPort.of(proxy)
         return await accepts_connection(first, longest_s=CONNECT_S)
 
-    def can_send(self) -> bool:
-        """As `Transport`."""
+    def waits_for(self) -> str | None:
+        """As `Transport`: for an open file."""
+        return None if self._can_send() else wait_words()
+
+    def _can_send(self) -> bool:
         if self._idle:
             return True
         # the limit is the process's: another pool may have to give up an idle connection, but its

@@ -81,8 +81,9 @@ class Transport(Protocol):
         """
         ...
 
-    def can_send(self) -> bool:
-        """Whether a request can be sent now; idle connections are closed to make that possible."""
+    def waits_for(self) -> str | None:
+        """What a request waits for before it can be sent, in words; None if it can be sent now.
+        Does what makes that possible, such as closing idle connections."""
         ...
 
     async def close(self) -> None: ...

@@ -378,7 +378,7 @@ def test_public_is_json_and_says_everything_else(config_file: Write) -> None:
 
 def test_what_is_known_here_is_what_the_providers_know() -> None:
     assert OFFLINE_MODELS == offline.OFFLINE_MODELS
-    assert {"offline", *PUBLIC_ADDRESSES} == KNOWN_SOURCES
+    assert {"local", "offline", *PUBLIC_ADDRESSES} == KNOWN_SOURCES
 
 
 def test_other_offline_models_can_be_declared_known(config_file: Write) -> None:

@@ -108,8 +108,8 @@ class Recorded:
         if self.end is not None:
             raise ConnectionFailedError(self.end)
 
-    def can_send(self) -> bool:
-        return True
+    def waits_for(self) -> str | None:
+        return None
 
     async def close(self) -> None: ...
 

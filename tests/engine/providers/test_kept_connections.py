@@ -118,7 +118,7 @@ def test_an_idle_connection_of_another_event_loop_is_left_alone(
         await visit.say(sized())
 
     async def may_send(address: Address) -> bool:
-        return ConnectionPool(address).can_send()
+        return ConnectionPool(address).waits_for() is None
 
     async def test() -> None:
         async with serving(answer) as served:

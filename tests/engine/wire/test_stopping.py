@@ -113,7 +113,7 @@ def test_a_call_that_waits_for_an_open_file_ends_at_a_stop(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ConnectionPool, "can_send", lambda _pool: False)
+        patch.setattr(ConnectionPool, "waits_for", lambda _pool: "a file")
         result = run_stopped_at_the_first_wait(place)
     assert result.stopped
     assert not result.failed

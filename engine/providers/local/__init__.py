@@ -1,0 +1,1 @@
+"""Language models that run on this machine, each in a server process of its own."""
