@@ -573,6 +573,7 @@ def _import(command: AddCommand) -> None:
 
 FORMATS: Final = {
     "csv": "a line for each verdict, safe to open in a spreadsheet",
+    "labels": "a line for each label of a person, for a spreadsheet",
     "rates": "a line for each target and metric with its pass rate, for a spreadsheet",
     "jsonl": "an object a line for each conversation",
     "md": "a folder with a document for each conversation",
@@ -597,7 +598,7 @@ def _export(command: AddCommand) -> None:
         "names",
         metavar="BENCHMARK|ID",
         nargs="*",
-        help="ids in csv, jsonl, md and inspect only (default: all)",
+        help="ids in csv, jsonl, md, labels and inspect only (default: all)",
     )
     _whose_id(export)
     _option(export, "--out", "FILE|DIR", "where to write (default: standard output)", type=Path)
@@ -607,6 +608,13 @@ def _export(command: AddCommand) -> None:
         "in html and rates: compare the targets over all these benchmarks, with equal weights",
     )
     _flag(export, "--fresh", "in html and rates: leave out stale takes and verdicts")
+    _option(
+        export,
+        "--filter",
+        "LINE",
+        "in csv, jsonl, md, labels and inspect: only judged conversations that match, as in the "
+        "app: outcome:fail target:gpt is:split -who:age=old",
+    )
     _flag(export, "--force", "replace what is there")
 
 

@@ -66,6 +66,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "export": {
         "crosswind export csv --out verdicts.csv": "a line for each verdict",
         "crosswind export md m01_s002 --out read": "some conversations to read",
+        "crosswind export csv --filter outcome:fail": "only what did not pass",
         "crosswind export html giving-in": "one page for a browser",
         "crosswind export site --out pages": "then open pages/index.html",
     },

@@ -15,21 +15,28 @@ from engine.cli.console import tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.config.schema import config_of
 from engine.config.secrets import Environment
 from engine.display import plural
 from engine.doctor.models import secret_values
 from engine.errors import InputError, Problem
+from engine.pipeline.provenance import stale_takes
+from engine.pipeline.results import decided_otherwise
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.report.conversation import (
     Conversation,
     conversations,
     csv_lines,
     document,
     json_lines,
+    label_lines,
     takes,
 )
 from engine.report.hidden_keys import hiding
 from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
+from engine.store.browsing import STALE, Browser, Field, Filter
+from engine.store.filter_line import FilterFault, parse
 from engine.store.reader import Reader
 
 Selection = Mapping[str, frozenset[ConversationKey] | None]
@@ -37,6 +44,10 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 
 
 def export(arguments: argparse.Namespace) -> int:
+    if arguments.filter is not None and arguments.format in {*_RESULTS, "site"}:
+        hint = "--filter goes with csv, jsonl, md, labels and inspect"
+        what = f"{arguments.format} holds results, which are of all that counts"
+        raise InputError(Problem(what, hint=hint))
     if arguments.format in _RESULTS:
         from engine.cli.reporting import export_results  # what is exported here knows no figures
 
@@ -55,6 +66,8 @@ def export(arguments: argparse.Namespace) -> int:
         refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
     with session.reader() as reader:
         selection = _selection(reader, arguments.names, arguments.benchmark)
+        if arguments.filter is not None:
+            selection = _matching(session, reader, selection, parse_filter(arguments.filter))
         counter: Counter[str] = Counter()
         exported = _counting(_conversations(session, reader, selection), counter)
         if arguments.format in _LOGS:
@@ -69,12 +82,12 @@ def export(arguments: argparse.Namespace) -> int:
             )
             write_folder(arguments.out, documents)
         else:
-            lines = (csv_lines if arguments.format == "csv" else json_lines)(exported)
-            _write(arguments, lines)
+            _write(arguments, _LINES[arguments.format](exported))
     tell(f"{counter.total()} conversations exported")
     return 0
 
 
+_LINES: Final = {"csv": csv_lines, "jsonl": json_lines, "labels": label_lines}
 _RESULTS: Final = frozenset({"html", "rates"})
 _LOGS: Final = {"inspect": eval_file, "inspect-json": json_file}
 _FOLDERS: Final = {
@@ -157,6 +170,44 @@ def _selection(reader: Reader, names: Iterable[str], benchmark: str | None) -> S
     ids = [name for name in words if name not in whole]
     some = conversations_of(reader, ids, benchmark=benchmark) if ids else {}
     return {**some, **dict.fromkeys(whole)}
+
+
+def parse_filter(typed: str) -> Filter:
+    """Raises `InputError`."""
+    try:
+        return parse(typed)
+    except FilterFault as fault:
+        raise InputError(Problem(f"--filter: {fault}")) from fault
+
+
+def _matching(
+    session: Session, reader: Reader, selection: Selection, wanted: Filter
+) -> dict[str, frozenset[ConversationKey]]:
+    """The judged conversations of the selection that a filter matches, as the verdict table has
+    them. Raises `InputError` where there is none."""
+    browser = Browser(reader)
+    asks_stale = any(term.field is Field.IS and STALE in term.values for term in wanted)
+    for name in selection:
+        path = session.workspace.definition_path(name)
+        if not path.is_file():
+            continue
+        counts = session.counts(name, reader)
+        stored = StoredConversations.of(reader, name)
+        browser.decided = {**browser.decided, **decided_otherwise(counts, stored)}
+        if asks_stale:
+            config = config_of(session.config, name)
+            stale = stale_takes(load_definition(path), config, reader)
+            browser.stale = {*browser.stale, *stale}
+    found: dict[str, set[ConversationKey]] = {name: set() for name in selection}
+    for row in browser.rows(browser.find(wanted).takes).values():
+        name, key = row.verdict.benchmark, row.verdict.key
+        keys = selection.get(name, frozenset())
+        if keys is None or key in keys:
+            found[name].add(key)
+    matching = {name: frozenset(keys) for name, keys in found.items() if keys}
+    if not matching:
+        raise InputError(Problem("no judged conversation matches", key="--filter"))
+    return matching
 
 
 def _conversations(

@@ -288,6 +288,32 @@ def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
             yield csv_line([cell(fields[column]) for column in COLUMNS])
 
 
+LABEL_COLUMNS: Final = (
+    "benchmark conv_id target metric_id person present passed unscored counts justification "
+    "replies stratum inclusion confidence seconds adjudicates"
+).split()
+
+
+def label_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
+    """The header, and a row for each verdict of a person. `inclusion` is the probability with which
+    the conversation was drawn, `replies` are the numbers of those quoted."""
+    yield csv_line(LABEL_COLUMNS)
+    for conversation in conversations:
+        whole = as_object(conversation)
+        for verdict in whole["verdicts"]:
+            if verdict["source"] != "human":
+                continue
+            fields = {
+                **whole,
+                "target": conversation.take.key.target_id,
+                **verdict,
+                "person": verdict["judge"],
+                "replies": " ".join(str(quote["turn"]) for quote in verdict["quotes"] or ()),
+                **(verdict.get("label") or {}),
+            }
+            yield csv_line([cell(fields.get(column)) for column in LABEL_COLUMNS])
+
+
 def _fields(
     conversation: Conversation, whole: Mapping[str, Any], values: Mapping[str, Any]
 ) -> dict[str, object]:

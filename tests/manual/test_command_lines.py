@@ -18,7 +18,7 @@ ROOT: Final = DOCS.parent
 PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE: Final = re.compile(r"^```(sh|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _TYPED: Final = re.compile(r"(?:^|&& |; |\| )crosswind\b([^&|;]*)")
-_CODE: Final = re.compile(r"`crosswind(?: ([^`]*))?`")
+_CODE: Final = re.compile(r"`crosswind(?:\s+([^`]*))?`")
 
 
 def typed_lines(text: str) -> Iterator[list[str]]:

@@ -23,6 +23,7 @@ from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.report.conversation import COLUMNS, cell, escaped, quoted_block
 from engine.report.writing import UnfinishedFolder, refuse_taken, write_folder
 from engine.store.database import open_store
+from engine.store.open_reader import open_reader
 from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import small_workspace
@@ -402,3 +403,61 @@ def test_what_is_no_file_and_no_stream_is_not_replaced(
             assert (said.code, said.out) != (0, ""), said
             assert str(place).removesuffix("/where.html") in said.err
     assert [loop.is_symlink(), bound.is_socket()] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "code", "said"),
+    [
+        ("jsonl", "is:uncounted", 0, ["m02_s001_v01__gpt-x"]),
+        ("jsonl", "judge:two -metric:m01 target:gpt", 0, ["m02_s001_v01__gpt-x"]),
+        ("jsonl", "outcome:pass", 2, "--filter: no judged conversation matches"),
+        ("csv", "outcme:pass", 2, "--filter: there is no `outcme:`"),
+        ("html", "outcome:fail", 2, "html holds results, which are of all that counts"),
+    ],
+)
+def test_a_filter_chooses_what_is_exported(
+    root: Path, form: str, line: str, code: int, said: str | list[str]
+) -> None:
+    told = export(root, form, "--filter", line, code=code)
+    if isinstance(said, str):
+        assert said in told.err
+    else:
+        assert [one["conv_id"] for one in map(json.loads, told.out.splitlines())] == said
+
+
+def test_labels_are_exported_with_who_gave_them_and_how_likely_they_were_drawn(root: Path) -> None:
+    async def label() -> None:
+        with open_store(root / "crosswind.db") as store, closing(open_reader(store.path)) as reader:
+            [take] = [
+                take.seq
+                for take in reader.takes("giving-in")
+                if take.key.scenario_id == "m02_s001_v01"
+            ]
+            await store.write(
+                Verdict(
+                    take=take,
+                    metric_id="m02",
+                    track=Track.NEGATIVE,
+                    judge="=ann",
+                    source="human",
+                    number=0,
+                    present=True,
+                    passed=False,
+                    justification="seen",
+                    quotes=(Quote("red", 1),),
+                    stratum="absent",
+                    inclusion=0.25,
+                    confidence=3,
+                )
+            )
+
+    header = export(root, "labels").out
+    assert len(header.splitlines()) == 1
+    asyncio.run(label())
+    [row] = csv.DictReader(io.StringIO(export(root, "labels").out))
+    assert {name: value for name, value in row.items() if value} == {
+        "benchmark": "giving-in", "conv_id": "m02_s001_v01__gpt-x", "target": "gpt-x",
+        "metric_id": "m02", "person": "'=ann", "present": "true", "passed": "false",
+        "counts": "false", "justification": "seen", "replies": "1", "stratum": "absent",
+        "inclusion": "0.25", "confidence": "3",
+    }  # fmt: skip
