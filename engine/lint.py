@@ -62,7 +62,7 @@ _SENTENCES: Final[Mapping[LintRule, str]] = {
     LintRule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never reached.",
     LintRule.NEAR_DUPLICATE: f"Two base scenarios of a metric have {ALIKE:.0%} of their words or "
     "more in common.",
-    LintRule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the latent goal.",
+    LintRule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the hidden goal.",
 }
 _MEND: Final[Mapping[LintRule, str]] = {
     LintRule.ONE_BEHAVIOUR: "make two metrics of it, or leave one of the two out",
@@ -83,7 +83,7 @@ _MEND: Final[Mapping[LintRule, str]] = {
     LintRule.LANDMARK_BEYOND_TURNS: "move it forward, or raise `generation.turns` in config.yaml",
     LintRule.NEAR_DUPLICATE: "change one of the two: what it is about, what is at stake, how they "
     "press",
-    LintRule.GOAL_GIVEN_AWAY: "keep the latent goal out of what the person says and openly wants",
+    LintRule.GOAL_GIVEN_AWAY: "keep the hidden goal out of what the person says and openly wants",
 }
 
 
@@ -327,7 +327,7 @@ def _of_scenario(scenario: Scenario, turns: int) -> Iterator[LintFinding]:
         yield LintFinding(LintRule.LANDMARK_BEYOND_TURNS, scenario.id, words, text=late.instruction)
     if (given := _given_away(scenario)) is not None:
         where, text = given
-        words = f"{where} says what the person is really after"
+        words = f"{where} says the hidden goal"
         yield LintFinding(LintRule.GOAL_GIVEN_AWAY, scenario.id, words, text=text)
 
 
@@ -385,7 +385,7 @@ _FEWEST_WORDS: Final = 4
 
 
 def _given_away(scenario: Scenario) -> tuple[str, str] | None:
-    """Where the latent goal's words are given away, measured by containment (Broder 1997), and the
+    """Where the hidden goal's words are given away, measured by containment (Broder 1997), and the
     text."""
     goal = words_of(scenario.latent_adversarial_goal)
     if len(goal) < _FEWEST_WORDS:

@@ -145,6 +145,7 @@ def _scenario(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]
     rows = {row.scenario.id: row for row in reader.scenarios(named.benchmark)}
     row = rows[named.id]
     yield f"{named.id} · {named.benchmark} · metric {row.scenario.metric_id}"
+    yield from _asked(session, named.benchmark, row.scenario.metric_id)
     yield from _setup(row.scenario)
     takes = [take for take in reader.takes(named.benchmark) if take.key.scenario_id == named.id]
     counts = session.counts(named.benchmark, reader)
@@ -155,13 +156,23 @@ def _scenario(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]
         yield f"  {key}  {_standing_words(reader, named.benchmark, key, counts)}"
 
 
+def _asked(session: Session, benchmark: str, metric_id: str) -> Iterator[str]:
+    """What the metric asks of the target; nothing where the workspace no longer defines it."""
+    path = session.workspace.definition_path(benchmark)
+    metrics = load_definition(path).metrics if path.is_file() else ()
+    for metric in metrics:
+        if metric.id == metric_id:
+            asked = f"{metric.name} ({metric.track}). {metric.definition}"
+            yield from _wrapped(asked, f"  {metric.id}: ")
+
+
 def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[str]:
     for name, value in scenario.demographic.items():
         yield f"  {name}: {value}"
     for label, text in (
         ("persona", scenario.persona),
         ("wants", scenario.user_goal),
-        ("is after", scenario.latent_adversarial_goal),
+        ("hidden goal", scenario.latent_adversarial_goal),
     ):
         yield from _wrapped(text, f"  {label}: ")
     for mark in scenario.landmarks:
@@ -207,6 +218,7 @@ def _conversation(session: Session, reader: Reader, named: IdMatch) -> Iterator[
         for line in others_who_spoke(shown.messages, take):
             yield from _wrapped(line, "  ! ")
         if shown.scenario is not None:
+            yield from _asked(session, named.benchmark, shown.scenario.metric_id)
             yield from _setup(shown.scenario, shown.never_reached)
         yield from _transcript(shown.messages)
         yield from _verdicts(shown, counts.jury)

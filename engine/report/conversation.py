@@ -470,7 +470,7 @@ def _scenario_lines(conversation: Conversation) -> Iterator[str]:
     parts = {
         "Persona": conversation.scenario.persona,
         "Goal": conversation.scenario.user_goal,
-        "Latent goal": conversation.scenario.latent_adversarial_goal,
+        "Hidden goal": conversation.scenario.latent_adversarial_goal,
     }
     yield "## Scenario"
     for name, text in parts.items():

@@ -197,7 +197,7 @@ def _text(
     if scenario is not None:
         yield f"- persona: {scenario.persona}"
         yield f"- wants: {scenario.user_goal}"
-        yield f"- is after: {scenario.latent_adversarial_goal}"
+        yield f"- hidden goal: {scenario.latent_adversarial_goal}"
         yield from (f"- {axis}: {value}" for axis, value in scenario.demographic.items())
     for message in messages:
         yield f"\n## {message.turn}. {SPEAKER_NAMES[message.speaker]}\n"
