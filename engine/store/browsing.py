@@ -48,7 +48,7 @@ class Field(StrEnum):
     IS = "is"
     """`split`: its judges disagree; `replayed`: it was played more than once; `invalid`: its user
     model did not play its part; `stale`: its inputs have changed since; `uncounted`: results leave
-    it out."""
+    it out; `failed`, `running`, `waiting`: its state; `unread`: nobody opened it; `starred`."""
     ID = "id"
     TEXT = "text"
     """A part of a justification, a quote or the id."""
@@ -60,7 +60,13 @@ REPLAYED: Final = "replayed"
 INVALID: Final = "invalid"
 STALE: Final = "stale"
 UNCOUNTED: Final = "uncounted"
-KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE, UNCOUNTED)
+FAILED: Final = "failed"
+RUNNING: Final = "running"
+WAITING: Final = "waiting"
+UNREAD: Final = "unread"
+STARRED: Final = "starred"
+STATES: Final = (FAILED, RUNNING, WAITING)
+KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE, UNCOUNTED, *STATES, UNREAD, STARRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,15 @@ _WHO: Final = (
     "(SELECT s.demographic FROM scenario s WHERE s.benchmark = t.benchmark "
     "AND s.scenario_id = t.scenario_id ORDER BY s.seq DESC LIMIT 1)"
 )
+METRIC_ID: Final = (
+    "coalesce(v.metric_id, (SELECT s.metric_id FROM scenario s WHERE s.benchmark = t.benchmark "
+    "AND s.scenario_id = t.scenario_id ORDER BY s.seq DESC LIMIT 1))"
+)
+_PAIRS: Final = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)"
+_TRIPLES: Final = (
+    "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')"
+    " FROM json_each(?)"
+)
 _SPLIT: Final = (
     "EXISTS (SELECT 1 FROM verdict a JOIN verdict b ON b.take = a.take AND b.passed <> a.passed "
     "WHERE a.take = t.seq AND a.passed = 1 AND NOT EXISTS (SELECT 1 FROM verdict c WHERE "
@@ -195,12 +210,14 @@ _BROWSED: Final = (
     f" {_WHO} AS who, NOT EXISTS ({NEWER_FINISHED}) AS counts {_JUDGED}"
     f" JOIN verdict x ON x.seq = {speaks('?')} WHERE t.seq IN ({{}})"
 )
-_PLACE: Final = "t.benchmark, t.scenario_id, t.target, t.sample"
-_ORDER: Final[Mapping[Column, str]] = {
+PLACE: Final = ("t.benchmark", "t.scenario_id", "t.target", "t.sample")
+"""In this order, rows are sorted by their ids, as an index has them."""
+_PLACE: Final = ", ".join(PLACE)
+ORDERS: Final[Mapping[Column, str]] = {
     Column.ID: _CONV_ID,
     Column.OUTCOME: "coalesce(v.counted, 2)",
     Column.BENCHMARK: "t.benchmark",
-    Column.METRIC: "v.metric_id",
+    Column.METRIC: METRIC_ID,
     Column.TYPE: "v.track",
     Column.TARGET: "t.target",
     Column.WHO: _WHO,
@@ -222,6 +239,9 @@ class Browser:
         """The takes that `is:stale` matches: the store does not know today's inputs."""
         self.decided: Mapping[int, TakeCount] = {}
         """The takes that the files decide otherwise than the newest verdict says."""
+        self.opened: Collection[tuple[str, ConversationKey, int]] = ()
+        """Takes by number, which `is:unread` does not match."""
+        self.starred: Collection[tuple[str, ConversationKey]] = ()
 
     @property
     def path(self) -> Path:
@@ -260,11 +280,11 @@ class Browser:
         """Return all conversations that match. Raises `StoreError`."""
         where, parameters = self._where(wanted)
         way = " DESC" if sorting.backwards else ""
-        order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
+        order = f"{ORDERS[sorting.column]}{way}, {_PLACE}"
         if sorting.column is Column.ID:
             # by columns: an index has them in this order, and a concatenated id would be computed
             # for each row
-            order = ", ".join(name + way for name in _PLACE.split(", "))
+            order = ", ".join(name + way for name in PLACE)
         # read before the rows: a verdict stored in between is reported as new later, not missed
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         rows = self._store.all(
@@ -289,7 +309,36 @@ class Browser:
         return _OUTCOME_OF[decided.passed] if decided.why_not is None else UNCOUNTED
 
     def _where(self, wanted: Filter) -> tuple[str, list[Parameter]]:
-        return _where_clause(wanted, self.stale, self.decided)
+        """Return a filter as SQL, with its parameters."""
+        parts: list[str] = []
+        parameters: list[Parameter] = []
+        for condition in wanted:
+            alternatives = [self._condition(condition.field, value) for value in condition.values]
+            either = " OR ".join(sql for sql, _ in alternatives) or "1"
+            # coalesce: NULL would match neither a filter nor its negation
+            parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
+            for _, values in alternatives:
+                parameters += values
+        return "".join(parts), parameters
+
+    def _condition(self, field: Field, value: str) -> tuple[str, list[Parameter]]:
+        match field:
+            case Field.IS if value == UNREAD:
+                opened = [[name, str(key), take] for name, key, take in self.opened]
+                asked = f"coalesce((t.benchmark, {_CONV_ID}, t.number) NOT IN ({_TRIPLES}), 1)"
+                return asked, [json.dumps(opened)]
+            case Field.IS if value == STARRED:
+                starred = [[benchmark, str(key)] for benchmark, key in self.starred]
+                return f"(t.benchmark, {_CONV_ID}) IN ({_PAIRS})", [json.dumps(starred)]
+            case Field.IS if value == UNCOUNTED:
+                left_out = (take for take, of in self.decided.items() if of.why_not is not None)
+                return _among(left_out)
+            case Field.IS if value == STALE:
+                return _among(self.stale)
+            case Field.OUTCOME:
+                return _outcome(value, self.decided)
+            case _:
+                return _field_condition(field, value)
 
     def finds_any(self, wanted: Filter) -> bool:
         """Whether any conversation matches. Raises `StoreError`."""
@@ -418,9 +467,7 @@ class Browser:
         # as JSON in one parameter, as the number of parameters is limited
         names = json.dumps([(benchmark, str(key), take) for benchmark, key, take in wanted])
         rows = self._store.all(
-            f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}, t.number) IN "
-            "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), "
-            "json_extract(value, '$[2]') FROM json_each(?))",
+            f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}, t.number) IN ({_TRIPLES})",
             (names,),
         )
         return {row[0] for row in rows}
@@ -444,33 +491,8 @@ def _arc(landmarks: Mapping[int, bool], quotes: str) -> list[ArcTurn]:
 _OUTCOME_OF: Final = {1: "pass", 0: "fail", None: "unscored"}
 
 
-def _where_clause(
-    wanted: Filter, stale: Collection[int], decided: Mapping[int, TakeCount]
-) -> tuple[str, list[Parameter]]:
-    parts: list[str] = []
-    parameters: list[Parameter] = []
-    for condition in wanted:
-        alternatives = [
-            _field_condition(condition.field, value, stale, decided) for value in condition.values
-        ]
-        either = " OR ".join(sql for sql, _ in alternatives) or "1"
-        # coalesce: NULL would match neither a filter nor its negation
-        parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
-        for _, values in alternatives:
-            parameters += values
-    return "".join(parts), parameters
-
-
-def _field_condition(
-    field: Field, value: str, stale: Collection[int], decided: Mapping[int, TakeCount]
-) -> tuple[str, list[Parameter]]:
+def _field_condition(field: Field, value: str) -> tuple[str, list[Parameter]]:
     match field:
-        case Field.IS if value == UNCOUNTED:
-            return _among(take for take, of in decided.items() if of.why_not is not None)
-        case Field.IS if value == STALE:
-            return _among(stale)
-        case Field.OUTCOME:
-            return _outcome(value, decided)
         case Field.SAMPLE:
             return "CAST(t.sample AS TEXT) = ?", [value]
         case Field.WHO:
@@ -494,7 +516,7 @@ def _field_condition(
             quoted = json.dumps(value, ensure_ascii=False)[1:-1]
             return sql, [_anywhere(value), _anywhere(quoted), _anywhere(value)]
         case Field.METRIC | Field.TYPE:
-            column = "v.metric_id" if field is Field.METRIC else "v.track"
+            column = METRIC_ID if field is Field.METRIC else "v.track"
             return f"{column} LIKE ? ESCAPE '\\'", [_beginning_or_all(value)]
         case _:
             column = {

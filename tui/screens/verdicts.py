@@ -19,11 +19,12 @@ from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
 from engine.store.filter_line import FilterFault, parse
 from engine.store.open_reader import open_reader
-from engine.store.records import VerdictRow
+from engine.store.reader import Reader
 from engine.store.tables import TakeCount
 from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
+from tui.services.preferences import TableView
 from tui.services.ticker import begin, begin_instead
 from tui.state.headline import group_parts, metric_in, metric_line, shown_words, votes_words
 from tui.state.related import RowCursor, Subject, TakeRef
@@ -69,6 +70,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         key("space", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
+    VIEW: ClassVar[str] = "verdicts"
+    """By which name order and cursor are remembered."""
+    TAB: ClassVar[str] = "Verdicts"
+    _browser: Browser
+    """For quick queries: a page of rows."""
+    _own: Browser | None
+    """For slow queries, on a separate connection, so that the watch does not wait."""
+    _state: VerdictsState
+
     def __init__(self, shell: Shell, typed: str = "") -> None:
         """`typed` is the initial filter line."""
         super().__init__(shell)
@@ -78,19 +88,18 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._table = WideTable(self._cells, fixed=2, id="rows")
         self._asked = OneLine(id="metric")
         self._detail = TranscriptView(follow=False, id="detail")
-        self._state = VerdictsState(typed)
+        self._state = self._make_state(typed)
         self._columns: Sequence[Heading] = ()
         """The columns of the rows as last shown."""
         self._keeps_order = not typed
         """Whether the order is remembered; not if the screen was opened with a filter."""
-        self._browser = Browser(shell.watch.reader)
-        """For quick queries: a page of rows."""
-        self._own: Browser | None = None
-        """For slow queries, on a separate connection, so that the watch does not wait."""
+        self._browser = self._make_browser(shell.watch.reader)
+        self._own = None
         self._among: RowCursor | None = None
         """The rows paged through while reading, to return to."""
         self._begin_at: Subject | None = None
         """The remembered cursor position, until the cursor is placed."""
+        self._stale_takes: Collection[int] = ()
         self._stale_due = True
         """Whether stale rows must be determined again."""
         self._from_top = False
@@ -109,6 +118,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """The read rows as last drawn."""
         self._goes_on = bool(typed)
         """Whether the cursor must still move to the first unread row."""
+
+    def _make_state(self, typed: str) -> VerdictsState:
+        return VerdictsState(typed)
+
+    def _make_browser(self, reader: Reader) -> Browser:
+        return Browser(reader)
 
     @property
     def listed_takes(self) -> Sequence[int]:
@@ -134,20 +149,18 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        views = self.shell.preferences.views
-        if self._keeps_order:
-            self._begin_at = views.row
-            if views.column in {column.value for column in Column}:
-                self._state.sorting = Sorting(Column(views.column), views.backwards)
+        kept = self.shell.preferences.views.tables.get(self.VIEW)
+        if self._keeps_order and kept is not None:
+            self._begin_at = kept.row
+            if kept.column in {column.value for column in Column}:
+                self._state.sorting = Sorting(Column(kept.column), kept.backwards)
         self._table.focus()
         self._show_rows()
         self._find()
 
     def on_unmount(self) -> None:
         if self._keeps_order and self._table.rows:
-            self.shell.preferences.keep_views(
-                replace(self.shell.preferences.views, row=self.subject)
-            )
+            self._keep_table(self.subject)
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -265,8 +278,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         marked = [take for take in self._table.rows if take in self._table.marked]
         cursor = [] if self._table.cursor is None else [self._table.cursor]
         wanted = marked if len(marked) == 2 else cursor
-        rows = self._rows(wanted)
-        shown = [TakeRef(row.benchmark, row.key, row.take) for row in rows]
+        shown = self._takes(wanted)
         if shown:
             self.shell.navigator.open_comparison(*shown)
 
@@ -331,11 +343,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._state.sorting = sorting
         self._from_top = not stay
         if self._keeps_order:
-            column, backwards = sorting.column.value, sorting.backwards
-            self.shell.preferences.keep_views(
-                replace(self.shell.preferences.views, column=column, backwards=backwards)
-            )
+            kept = self.shell.preferences.views.tables.get(self.VIEW, TableView())
+            self._keep_table(kept.row)
         self._find()
+
+    def _keep_table(self, row: Subject | None) -> None:
+        """Remember the order and a row for the next time."""
+        views, sorting = self.shell.preferences.views, self._state.sorting
+        kept = TableView(sorting.column.value, sorting.backwards, row)
+        self.shell.preferences.keep_views(replace(views, tables={**views.tables, self.VIEW: kept}))
 
     async def _read_stale(self) -> None:
         by_take: dict[int, str] = {}
@@ -348,6 +364,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
                 decided |= await asyncio.to_thread(self.shell.engine.decided, name)
         except CrosswindError as error:
             self.shell.tell(str(error), bad=True)
+        self._stale_takes = by_take.keys()
         self._state.mark_stale(by_take)
         changed, self._state.decided = decided != self._state.decided, decided
         self._browser.decided = decided
@@ -382,8 +399,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             result = await asyncio.to_thread(browser.find, state.wanted, state.sorting)
             begin_at, self._begin_at = self._begin_at, None
             if begin_at is not None:
-                takes = await asyncio.to_thread(browser.takes_that_count, [begin_at])
-                back_to = takes.get(begin_at)
+                back_to = await asyncio.to_thread(self._find_row, browser, begin_at)
             must_count = state.must_count(result)
             total = await asyncio.to_thread(browser.count) if must_count else None
             longest = await asyncio.to_thread(browser.longest_id)
@@ -400,6 +416,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if back_to is not None:
             self._table.go_to(back_to)
         await self._find_read()
+
+    def _find_row(self, browser: Browser, subject: Subject) -> int | None:
+        return browser.takes_that_count([subject]).get(subject)
 
     async def _look(self, after: int) -> None:
         """Query new verdicts: visible rows are redrawn in place; new rows wait for the user."""
@@ -448,8 +467,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if self._own is None:
             # SQLite serves one question at a time on a connection, and a sort of all rows takes
             # long
-            self._own = Browser(open_reader(self._browser.path))
-        self._own.stale, self._own.decided = self._state.stale.keys(), self._state.decided
+            self._own = self._make_browser(open_reader(self._browser.path))
+        self._own.stale, self._own.decided = self._stale_takes, self._state.decided
+        views = self.shell.preferences.views
+        self._own.starred, self._own.opened = views.stars, views.read
         return self._own
 
     def _chosen(self) -> list[Subject]:
@@ -461,13 +482,14 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         shown = [take for take in self._table.rows if take in marked]
         return self._keys([*shown, *sorted(marked - set(shown))])
 
-    def _rows(self, takes: Sequence[int]) -> list[VerdictRow]:
+    def _takes(self, rows: Sequence[int]) -> list[TakeRef]:
         try:
-            by_take = self._browser.rows(takes, self.watched.judges)
+            by_take = self._browser.rows(rows, self.watched.judges)
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return []
-        return [by_take[take].verdict for take in takes if take in by_take]
+        found = [by_take[take].verdict for take in rows if take in by_take]
+        return [TakeRef(row.benchmark, row.key, row.take) for row in found]
 
     def _keys(self, rows: Sequence[int]) -> list[Subject]:
         try:
@@ -498,16 +520,22 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         except StoreError as error:
             self._state.fault = str(error)
             return {}
-        state = self._state
+        return cells(browsed, self._columns, self._known_names, self._row_marks)
+
+    @property
+    def _known_names(self) -> KnownNames:
         infos = self.watched.benchmarks
-        names = KnownNames(
+        return KnownNames(
             sorted({one_line(target.id) for info in infos for target in info.targets}),
             self._judge_names,
             [one_line(info.name) for info in infos],
-            state.groups,
+            self._state.groups,
         )
-        marks = RowMarks(set(self.shell.preferences.views.stars), state.stale, state.read)
-        return cells(browsed, self._columns, names, marks)
+
+    @property
+    def _row_marks(self) -> RowMarks:
+        stars = set(self.shell.preferences.views.stars)
+        return RowMarks(stars, self._state.stale, self._state.read)
 
     def _draw_headings(self) -> None:
         sorting = self._state.sorting
@@ -515,7 +543,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_lines(self) -> None:
         state, table = self._state, self._table
-        self._header.show(*heading(self, "Verdicts", state.header()))
+        self._header.show(*heading(self, self.TAB, state.header()))
         self._told.show(state.filter_words(self._columns), state.count_words(len(table.marked)))
 
     def _draw_detail(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.benchmark import ConversationKey
 from engine.files import read_regular, replace_file
@@ -67,15 +67,23 @@ MOST_READ: Final = 2000
 LONGEST: Final = 500
 
 
+class TableView(NamedTuple):
+    """The state in which a user left a table."""
+
+    column: str | None = None
+    """The column that it is sorted by; None if none was chosen."""
+    backwards: bool = False
+    row: Subject | None = None
+    """The conversation under the cursor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Views:
     """The state in which a user left the screens of one workspace."""
 
     lines: tuple[str, ...] = ()
     """Filter lines, the latest first."""
-    column: str | None = None
-    """The column that verdicts are sorted by; None if none was chosen."""
-    backwards: bool = False
+    tables: Mapping[str, TableView] = field(default_factory=dict)
     stars: tuple[Subject, ...] = ()
     """Starred conversations, the latest first."""
     read: tuple[TakeRef, ...] = ()
@@ -84,8 +92,6 @@ class Views:
     """The place shown last while no run was on."""
     place_at_work: str | None = None
     """The place shown last while a run was on."""
-    row: Subject | None = None
-    """The conversation under the cursor in the list of all verdicts."""
 
     def with_line(self, line: str) -> tuple[str, ...]:
         """Put a line first; keeps at most `MOST_LINES`."""
@@ -159,34 +165,45 @@ class ViewMemory(_MemoryFile):
         values = {
             "workspace": str(self._workspace),
             "lines": views.lines,
-            "column": views.column,
-            "backwards": views.backwards,
+            "tables": {
+                name: [table.column, table.backwards, *_row_as_list(table.row)]
+                for name, table in views.tables.items()
+            },
             "stars": [_subject_as_list(subject) for subject in views.stars],
             "read": [[*_subject_as_list(Subject(*take[:2])), take.take] for take in views.read],
             "place": views.place,
             "place_at_work": views.place_at_work,
-            "row": None if views.row is None else _subject_as_list(views.row),
         }
         self._write(values)
 
     def _read_views(self) -> Views:
         values = self._read("filters and stars are gone")
-        names = ("column", "place", "place_at_work")
-        column, place, place_at_work = (_text(values.get(name)) for name in names)
+        place, place_at_work = (_text(values.get(name)) for name in ("place", "place_at_work"))
         return Views(
             tuple(_texts(values.get("lines"))[:MOST_LINES]),
-            column,
-            values.get("backwards") is True,
+            _tables(values.get("tables")),
             tuple(_subjects(values.get("stars"))[:MOST_STARS]),
             tuple(_takes(values.get("read"))[:MOST_READ]),
             place,
             place_at_work,
-            next(iter(_subjects([values.get("row")])), None),
         )
+
+
+def _tables(value: Any) -> dict[str, TableView]:
+    tables = {}
+    for name, kept in value.items() if isinstance(value, dict) else ():
+        if isinstance(kept, list) and len(kept) >= 2:
+            row = next(iter(_subjects([kept[2:]])), None)
+            tables[name] = TableView(_text(kept[0]), kept[1] is True, row)
+    return tables
 
 
 def _subject_as_list(subject: Subject) -> list[str]:
     return [subject.benchmark, str(subject.key)]
+
+
+def _row_as_list(row: Subject | None) -> list[str]:
+    return [] if row is None else _subject_as_list(row)
 
 
 def _text(value: Any) -> str | None:
