@@ -26,7 +26,7 @@ from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import HasKeymap, Hinting, key
-from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, ShownNotice, preload
+from tui.navigation import MAIN_SCREENS, PLACES, Navigator, OpenedScreen, ShownNotice, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
@@ -612,7 +612,7 @@ def _in_two_lines(text: str, width: int) -> str:
 
 
 def _known_screen(place: str | None) -> str | None:
-    return place if place in {main_screen.name for main_screen in MAIN_SCREENS} else None
+    return place if place in PLACES else None
 
 
 NOTICE_LINES: Final = 2

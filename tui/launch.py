@@ -28,7 +28,7 @@ from engine.store.reader import Reader
 from engine.watch import BenchmarkInfo, Watch, named_only, targets_of
 from tui.app import CrosswindApp
 from tui.format import money
-from tui.navigation import MAIN_SCREENS, OpenedScreen
+from tui.navigation import PLACES, OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
 from tui.services.preferences import PreferencesFile, ViewMemory, keys_file
@@ -244,7 +244,7 @@ def _last_screen(handle: EngineHandle, *, at_work: bool) -> str:
     """The place shown last, which is kept apart for when a run is on and when none is."""
     views = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
     place = views.place_at_work if at_work else views.place
-    if place is not None and place in {main_screen.name for main_screen in MAIN_SCREENS}:
+    if place is not None and place in PLACES:
         return place
     return "Live" if at_work else "Benchmarks"
 

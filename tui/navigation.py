@@ -60,9 +60,9 @@ MAIN_SCREENS: Final = (
     MainScreen("2", "Live", "tui.screens.live:LiveScreen", "the run as it happens"),
     MainScreen(
         "3",
-        "Verdicts",
-        "tui.screens.verdicts:VerdictsScreen",
-        "every verdict, to filter and to sort",
+        "Conversations",
+        "tui.screens.conversations:AllScreen",
+        "every conversation in every state; } shows the verdicts",
     ),
     MainScreen(
         "4",
@@ -72,19 +72,18 @@ MAIN_SCREENS: Final = (
     ),
     MainScreen(
         "5",
-        "Problems",
-        "tui.screens.problems:ProblemsScreen",
-        "what failed, why, and what to do about it",
-    ),
-    MainScreen(
-        "6",
-        "Review",
+        "Your turn",
         "tui.screens.review:ReviewScreen",
-        "what a model wrote, to approve or reject",
+        "what waits for a person",
     ),
 )
 """In the order of their keys. To add a main screen, add an entry."""
-
+TABS: Final = {"All": "Conversations", "Verdicts": "Verdicts"}
+"""The tabs of the place `Conversations`, and the names under which each is kept."""
+TAB_SCREENS: Final = {"Verdicts": "tui.screens.verdicts:VerdictsScreen"}
+"""Tabs other than the first of their place."""
+PLACES: Final = frozenset({place.name for place in MAIN_SCREENS} | {*TAB_SCREENS})
+"""The names of all places and tabs."""
 
 SCREENS: Final = {
     "adjudicate": "tui.screens.adjudicate:AdjudicateScreen",
@@ -161,10 +160,11 @@ class Navigator:
         self._home = home
         self._shell = shell
         self._look = look
-        self._trail: list[str] = []
-        """The places to go back to, the latest last, each at most once."""
-        for place in MAIN_SCREENS:
-            app.add_mode(self._mode(place.name), partial(self._make_screen, place.screen))
+        self._tab = "Conversations"
+        """The tab of that place that was shown last."""
+        screens = {place.name: place.screen for place in MAIN_SCREENS} | TAB_SCREENS
+        for name, screen in screens.items():
+            app.add_mode(self._mode(name), partial(self._make_screen, screen))
         if first is not None:
             app.add_mode(
                 self._mode(home), partial(self._make_screen, SCREENS[first.name], *first.given)
@@ -179,34 +179,30 @@ class Navigator:
     @property
     def at_root(self) -> bool:
         """Whether `back` has nowhere to go."""
-        return len(self._app.screen_stack) <= 1 and not self._trail
+        return len(self._app.screen_stack) <= 1
 
     def go(self, name: str) -> None:
-        """Go to a place and close what is open over it. What is open over the place that is left
-        stays open, for `back`."""
-        here = self.place
-        if name != here:
-            # each place once: going back through every visit would take as many keys as the way
-            # there
-            self._trail = [screen for screen in self._trail if screen not in {name, here}] + [here]
+        """Go to a place, or to a tab of one, and close what is open over it; to the tab that was
+        shown last where the place is named."""
+        if name in TABS:
+            self._tab = name = TABS[name]
+        elif name == "Conversations":
+            name = self._tab
+        if name != self.place:
             self._switch(name)
         while len(self._app.screen_stack) > 1:
             self._app.pop_screen()
 
     def back(self) -> None:
-        """Close the top screen, or go to the previous place. At the root, do nothing."""
-        if len(self._app.screen_stack) > 1:
+        """Close the top screen. At the root, do nothing."""
+        if not self.at_root:
             self._app.pop_screen()
-        elif self._trail:
-            self._switch(self._trail.pop())
 
     def _mode(self, name: str) -> str:
         return self._app.DEFAULT_MODE if name == self._home else name
 
     def _switch(self, name: str) -> None:
         self._app.switch_mode(self._mode(name))
-        # `q` goes back or quits, depending on how the user came here
-        self._app.screen.refresh_bindings()
         self._look()
 
     def show(self, screen: Screen[Any], then: Callable[[Any], None] | None = None) -> None:

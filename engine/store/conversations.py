@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.store.browsing import (
@@ -48,7 +48,7 @@ _TOLD: Final = (
     " json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]')"
     " FROM json_each(?)) "
 )
-"""The states that are not as stored."""
+"""The states that are not as stored, and the failures that stand."""
 _SCENARIO_ID: Final = "substr(s.unit, 1, instr(s.unit, '__') - 1)"
 _SAMPLE: Final = (
     "CAST(substr(s.unit, instr(s.unit, '__') + length(s.target) + length('____s')) AS INTEGER)"
@@ -76,7 +76,8 @@ _JUDGING: Final = (
 _CONVERSATIONS: Final = (
     "FROM (SELECT w.first AS row, s.seq AS last, s.at, s.reason, s.benchmark, s.target,"
     f" {_SCENARIO_ID} AS scenario_id, {_SAMPLE} AS sample, k.seq AS seq, k.number AS number,"
-    " coalesce(p.state, s.state) AS playing, coalesce(q.state, j.state) AS judging,"
+    " coalesce(p.state, nullif(s.state, 'failed'), 'dropped') AS playing,"
+    " coalesce(q.state, nullif(j.state, 'failed'), '') AS judging,"
     " j.reason AS why_not_judged"
     f" FROM ({{}}) w JOIN state s ON s.seq = w.last"
     f" LEFT JOIN state j ON j.seq = ({_JUDGING})"
@@ -88,8 +89,8 @@ _CONVERSATIONS: Final = (
     " LEFT JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq)"
 )
 _STATE: Final = (
-    f"CASE WHEN '{State.FAILED}' IN (t.playing, coalesce(t.judging, '')) THEN '{FAILED}'"
-    f" WHEN '{State.RUNNING}' IN (t.playing, coalesce(t.judging, '')) THEN '{RUNNING}'"
+    f"CASE WHEN '{State.FAILED}' IN (t.playing, t.judging) THEN '{FAILED}'"
+    f" WHEN '{State.RUNNING}' IN (t.playing, t.judging) THEN '{RUNNING}'"
     f" WHEN v.seq IS NOT NULL THEN '{JUDGED}'"
     f" WHEN t.playing = '{State.DONE}' THEN '{PLAYED}'"
     f" WHEN t.playing = '{State.QUEUED}' THEN '{WAITING}' ELSE '{DROPPED}' END"
@@ -119,6 +120,11 @@ class ConversationsFound(FilterResult):
     rows_of_takes: Mapping[int, int] = field(default_factory=dict)
     """The conversations by their takes, as far as they were played."""
 
+    @classmethod
+    def none(cls) -> Self:
+        """What is known before the store was read."""
+        return cls(array("q"), 0, 0, 0)
+
     @property
     def unscored(self) -> int:
         judged = self.states.get(JUDGED, 0)
@@ -142,7 +148,9 @@ class ConversationRow:
     reason: str
     """Why it failed; empty if it did not."""
     take: int | None
-    """The number of the take that counts, else of the newest; None where none was begun."""
+    """The `seq` of the take that counts, else of the newest; None where none was begun."""
+    number: int | None
+    """Its number."""
     turns: int
     """Turns played in its newest take."""
     judged: BrowsedRow | None
@@ -153,7 +161,8 @@ class ConversationBrowser(Browser):
     """Queries conversations over a reader's connection, by number where a `Browser` has takes."""
 
     states: Iterable[tuple[str, Stage, str, State]] = ()
-    """By benchmark, stage and row of work: the states that are not as stored."""
+    """By benchmark, stage and row of work: the states that are not as stored, and each failure that
+    stands."""
 
     def find(self, wanted: Filter = (), sorting: Sorting = _BY_ID) -> ConversationsFound:
         where, parameters = self._where(wanted)
@@ -240,6 +249,7 @@ def _conversation(row: sqlite3.Row, judged: BrowsedRow | None) -> ConversationRo
         row["metric_id"] or "",
         utc_datetime(row["at"]),
         (row["why_not_judged"] if is_judging else row["reason"]) or "",
+        row["seq"],
         row["number"],
         row["turns"],
         judged,

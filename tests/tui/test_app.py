@@ -291,7 +291,7 @@ NAMES = {
 }
 
 
-AT_E = {"1": ["edit"], "6": ["edit"]}
+AT_E = {"1": ["edit"], "5": ["edit"]}
 """What the key e does on each main screen, where it is not the app's own pager."""
 
 

@@ -182,7 +182,7 @@ def test_the_conversation_is_written_and_nothing_is_overwritten(
 
 def test_what_the_export_asks_fits_what_there_is_to_export(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         await pilot.press("E")
         assert "Export the screen?" in on_screen(pilot)
 
@@ -195,7 +195,7 @@ def test_the_filtered_list_is_written_as_a_table(theatre: Theatre, home: Path) -
         await theatre.judge(await theatre.play(1), passed=True)
         take = await theatre.play(2)
         await theatre.judge(take, passed=False)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("F", *"outcome:fail", "enter")
         await theatre.tick(pilot)
         await theatre.answered(pilot)
@@ -257,9 +257,9 @@ def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
     [
         ("1", "c", f"crosswind run {BENCHMARK} --workspace "),
         ("2", "w", "crosswind watch --workspace "),
-        ("3", "r", f"crosswind evaluate m01_s001_v01__steadfast --benchmark {BENCHMARK} "),
+        ("3 }", "r", f"crosswind evaluate m01_s001_v01__steadfast --benchmark {BENCHMARK} "),
         ("4", "c", f"crosswind results {BENCHMARK} --details --workspace "),
-        ("5", "a", f"crosswind run {BENCHMARK} m01_s002_v01__pushover "),
+        ("3 X", "a", f"crosswind run {BENCHMARK} m01_s002_v01__pushover "),
     ],
 )
 def test_each_place_has_the_command_that_does_the_same_outside(
@@ -270,7 +270,7 @@ def test_each_place_has_the_command_that_does_the_same_outside(
         await theatre.judge(await theatre.play())
         await theatre.end(await theatre.begin(2, "pushover"), StopReason.TARGET_FAILED)
         await theatre.tick(pilot)
-        await pilot.press(screen)
+        await pilot.press(*screen.split())
         for _ in range(3):
             await theatre.tick(pilot)
         await pilot.press("y")
@@ -329,17 +329,17 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)
-        await pilot.press("t", "T", "5", "Z")
+        await pilot.press("t", "T", "4", "Z")
         assert "The mouse is the terminal's" in on_screen(pilot)
 
     app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
     kept = PreferencesFile.of(os.environ)
-    assert kept.choices == UserSettings("crosswind-light", "Problems", thoughts=True, mouse=False)
+    assert kept.choices == UserSettings("crosswind-light", "Results", thoughts=True, mouse=False)
     assert kept.path == home / ".config" / "crosswind" / "app.json"
 
     again = CrosswindApp(theatre.watch, memory=kept)
-    assert (again.theme, again.navigator.place) == ("crosswind-light", "Problems")
+    assert (again.theme, again.navigator.place) == ("crosswind-light", "Results")
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "\x00", '{"theme": 3, "place": "../x"}', "[" * 10**5])
@@ -401,7 +401,7 @@ def test_the_end_of_a_run_is_told_once_on_other_screens(
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.begin()
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await theatre.note(NoteKind.RUN_ENDED, text=end)
         theatre.link.state = EngineState.STOPPED
         await theatre.tick(pilot, 2)

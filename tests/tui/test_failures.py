@@ -77,7 +77,7 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
 
     async def third(pilot: Pilot[None]) -> None:
         await theatre.judge(await theatre.play(1, number=1, reply=REPLY), passed=False)
-        await pilot.press("3")
+        await pilot.press("3", "right_curly_bracket")
         await settled(theatre, pilot)
         assert "2 of 4 read" in on_screen(pilot)  # what was played again was not read yet
 
@@ -90,7 +90,7 @@ def test_what_passed_begins_at_its_beginning(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await three_failures(theatre)
         await theatre.tick(pilot)
-        await pilot.press("3")
+        await pilot.press("3", "right_curly_bracket")
         await settled(theatre, pilot)
         await pilot.press("end", "enter")
         await settled(theatre, pilot)

@@ -125,9 +125,9 @@ WAYS = {
     "Live": "2",
     "the verdicts on Live": "2 l",
     "Conversation": "2 enter",
-    "Verdicts": "3",
-    "Scenario": "3 v",
-    "Compare": "3 C",
+    "Verdicts": "3 }",
+    "Scenario": "3 } v",
+    "Compare": "3 } C",
 }
 
 
@@ -169,7 +169,7 @@ def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot)
-        await pilot.press("3")
+        await pilot.press("3", "right_curly_bracket")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         await pilot.press("d")

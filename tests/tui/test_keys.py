@@ -20,7 +20,7 @@ from tui.widgets.key_line import ALWAYS, ORDER
 SAME = [
     {"back", "quit"},
     {"open", "choose"},
-    {"next turn", "section", "next reply"},
+    {"next turn", "section", "next reply", "tab"},
     {"previous turn", "before", "previous reply"},
     {"next", "benchmark"},
     {"previous", "before"},

@@ -20,9 +20,9 @@ from tui.bindings import PaletteCommand, key_actions
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
+from tui.screens.conversations import AllScreen
 from tui.screens.line_dialogs import GoToScreen
 from tui.screens.live import LiveScreen
-from tui.screens.problems import ProblemsScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
@@ -42,23 +42,15 @@ def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         await pilot.press("l", "enter")
         await theatre.tick(pilot)
-        opened = pilot.app.screen
-        assert isinstance(opened, ConversationScreen)
+        assert isinstance(pilot.app.screen, ConversationScreen)
 
         for place in MAIN_SCREENS:
             await pilot.press(place.key)
             await theatre.tick(pilot)
             assert where(pilot) == place.name
             assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
-            # what was open over the place that one came from is a step back
-            if place.key == "1":
-                await pilot.press("q")
-                again: object = pilot.app.screen
-                assert again is opened
-                await pilot.press("1")
         await pilot.press("2")
-        again = pilot.app.screen
-        assert isinstance(again, LiveScreen)
+        assert isinstance(pilot.app.screen, LiveScreen)
 
     theatre.perform(script)
 
@@ -85,9 +77,9 @@ def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_
         inside = set(left.walk_children(with_self=True))
         monkeypatch.setattr(Stylesheet, "apply", noted_apply)
         monkeypatch.setattr(Screen, "active_bindings", property(noted_active))
-        await pilot.press("5")
+        await pilot.press("3")
         await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ProblemsScreen)
+        assert isinstance(pilot.app.screen, AllScreen)
         assert not inside & set(styled)
         # the footer: as it comes up, with its focus, and once for all that follows
         assert len(read) <= 4
@@ -114,18 +106,18 @@ def test_a_place_is_drawn_at_once(theatre: Theatre, monkeypatch: pytest.MonkeyPa
     assert max(waits) < 0.01  # Textual's own delay is 0.05
 
 
-def test_q_leads_back_where_one_came_from_and_at_the_root_out(theatre: Theatre) -> None:
+def test_q_leads_back_a_screen_and_in_each_place_out(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await theatre.tick(pilot)
-        assert "q quit" in on_screen(pilot)
-        await pilot.press("5", "1", "5")
-        await theatre.tick(pilot)
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        for place in MAIN_SCREENS:
+            await theatre.open(pilot, place.key)
+            assert "q quit" in on_screen(pilot)
+        await theatre.open(pilot, "3", "enter")
         assert "q back" in on_screen(pilot)
-        for place in ("Benchmarks", "Live"):
-            await pilot.press("q")
-            await pilot.pause()
-            assert where(pilot) == place
+        await pilot.press("q")
         await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, AllScreen)
         assert "q quit" in on_screen(pilot)
 
         await pilot.press("escape", "backspace")

@@ -138,7 +138,7 @@ def test_what_is_typed_ahead_is_done_when_everything_is_read(theatre: Theatre) -
     described = Described(theatre)
 
     async def script(pilot: Pilot[None]) -> None:
-        await pilot.press("3")
+        await pilot.press("3", "right_curly_bracket")
         await pilot.click("#benchmarks")
         assert pilot.app.current_mode == CrosswindApp.DEFAULT_MODE
 

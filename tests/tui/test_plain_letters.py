@@ -53,7 +53,7 @@ def test_every_main_screen_is_drawn_in_ascii(
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "Güte, 模型 \U0001f600")
-        for key in ("2", "1", "3", "enter", "v", "4", "5", "6", "question_mark"):
+        for key in ("2", "1", "3", "right_curly_bracket", "enter", "v", "4", "5", "question_mark"):
             await pilot.press(key)
             await theatre.tick(pilot)
             picture = pilot.app.export_screenshot()

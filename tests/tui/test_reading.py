@@ -491,7 +491,7 @@ def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> No
         await theatre.prepare()
         for number in (1, 2):
             await theatre.judge(await theatre.play(number))
-        await pilot.press("3")
+        await pilot.press("3", "right_curly_bracket")
         await settled(theatre, pilot)
         await settled(theatre, pilot)
         await pilot.press("M", "R")

@@ -663,7 +663,7 @@ def test_what_is_judged_is_added_up_again_now_and_then_and_only_while_seen(
         await theatre.tick(pilot, 6)
         await theatre.tick(pilot)
         assert len(sums.asked) == 3
-        await pilot.press("3")
+        await pilot.press("3", "right_curly_bracket")
         await theatre.judge(await theatre.play(2))
         await theatre.tick(pilot, 60)
         assert len(sums.asked) == 3

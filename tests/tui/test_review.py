@@ -66,7 +66,7 @@ def play(
             backend = Backend(review=orders.review)
             app = CrosswindApp(watch, theme="crosswind-dark", backend=backend, memory=memory)
             async with app.run_test(size=size, notifications=True) as pilot:
-                await press(pilot, "6")
+                await press(pilot, "5")
                 await script(pilot)
 
     hurried(perform())

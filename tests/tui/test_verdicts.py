@@ -67,7 +67,7 @@ async def filtered(theatre: Theatre, pilot: Pilot[None], line: str) -> None:
 def test_all_verdicts_are_there_with_their_counts(theatre: Theatre, size: tuple[int, int]) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         shown = on_screen(pilot)
         assert "4 judged" in shown
         assert "✗ 2 ✓ 1 · 1" in shown
@@ -82,7 +82,7 @@ def test_all_verdicts_are_there_with_their_counts(theatre: Theatre, size: tuple[
 def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("down")
         await filtered(theatre, pilot, "out:fail target:stead")
         assert isinstance(pilot.app.screen, FilterScreen)
@@ -156,7 +156,7 @@ def test_a_split_and_a_replayed_conversation_are_found(theatre: Theatre) -> None
 def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await filtered(theatre, pilot, "colour:red")
         assert "there is no `colour:`" in on_screen(pilot)
         await pilot.press("enter")
@@ -173,7 +173,7 @@ def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on_its_r
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("G", "s", "o")
         await theatre.tick(pilot)
         assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
@@ -204,7 +204,7 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
         await some_verdicts(theatre)
         takes = Browser(theatre.watch.reader).find().takes
         stale[takes[1]] = "metric definition changed"
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert "~ 1 stale" in shown
@@ -228,7 +228,7 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
 def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("1")
         await theatre.judge(await theatre.play(2, "pushover"))
         await theatre.tick(pilot)
@@ -244,7 +244,7 @@ def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(theatre: Th
 def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("G")
         await theatre.judge(await theatre.play(2, "pushover"))
         await theatre.tick(pilot, 2)
@@ -263,7 +263,7 @@ def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre) -> None:
 def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("F", *"target:steadfast", "enter")
         await theatre.tick(pilot)
         assert "3 shown of 4 judged" in on_screen(pilot)
@@ -280,7 +280,7 @@ def test_what_comes_while_the_display_is_held_still_is_counted(theatre: Theatre)
         await theatre.prepare(3)
         take = await theatre.play(1)
         await theatre.judge(take, passed=True)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("space")
         await theatre.judge(take, passed=False)
         await theatre.judge(await theatre.play(2))
@@ -304,7 +304,7 @@ def test_a_row_that_is_judged_again_changes_where_it_stands(theatre: Theatre) ->
         await theatre.prepare(3)
         take = await theatre.play()
         await theatre.judge(take, passed=True)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert "✓ pass     m01_s001_v01__steadfast" in on_screen(pilot)
         await theatre.judge(take, passed=False)
         await theatre.tick(pilot, 2)
@@ -321,7 +321,7 @@ def test_a_row_is_told_by_a_judge_who_says_what_counts(theatre: Theatre) -> None
         take = await theatre.play()
         for judge, passed in (("one", False), ("two", False), ("three", True)):
             await theatre.judge(take, passed=passed, judge=judge, justification=f"So says {judge}.")
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         row = on_screen(pilot).splitlines()[3]
         assert "✗ fail" in row
         assert "two +2" in row
@@ -334,7 +334,7 @@ def test_a_conversation_that_was_played_again_says_so(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await theatre.judge(await theatre.play(number=1), passed=False)
         await theatre.tick(pilot, 2)
         await pilot.press("u")
@@ -350,7 +350,7 @@ def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itsel
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert "No verdict yet" in on_screen(pilot)
         await pilot.press("enter", "m", "M", "S", "down", "G", "right")
         await theatre.judge(await theatre.play())
@@ -364,7 +364,7 @@ def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itsel
 def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("enter")
         await theatre.tick(pilot)
         opened: object = pilot.app.screen
@@ -389,7 +389,7 @@ def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(theatre: Th
 def test_columns_move_sideways_and_the_id_stays(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert "It gives in at once." not in on_screen(pilot).splitlines()[3]
         await pilot.press(*["right"] * 9)
         await pilot.pause()
@@ -409,7 +409,7 @@ def test_hostile_text_is_shown_and_does_nothing(theatre: Theatre) -> None:
         take = await theatre.play()
         quotes = (Quote("\x1b]52;c;AAAA\x07", None),)
         await theatre.judge(take, quotes=quotes, justification="\x1b[2J[red]no[/red]\x9b5n")
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         shown = on_screen(pilot)
         assert "␛[2J[red]no[/red]" in shown
         assert "\x1b" not in shown
@@ -424,7 +424,7 @@ def test_a_store_that_cannot_be_read_is_told(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         hidden = theatre.store.path.with_name("elsewhere.db")
         theatre.store.path.rename(hidden)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert "does not exist yet" in on_screen(pilot)
         hidden.rename(theatre.store.path)
         await pilot.press("u")
@@ -438,7 +438,7 @@ def test_a_conversation_that_never_ended_is_not_among_them(theatre: Theatre) -> 
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
         await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert len(ids(pilot)) == 4
 
     theatre.perform(script)
@@ -450,7 +450,7 @@ def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre) -> None:
         take = await theatre.play(1)
         await theatre.judge(take, quotes=(Quote("before you have an answer. (2)", 2),))
         await theatre.judge(await theatre.play(2), quotes=(Quote("nowhere", None),))
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         rows = [line for line in on_screen(pilot).splitlines() if "m01_s00" in line]
         assert " ◇◆ " in rows[0]
         assert " ◇◇ " in rows[1]
@@ -461,7 +461,7 @@ def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre) -> None:
 def test_an_order_that_no_heading_shows_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("s", "d")
         await theatre.tick(pilot)
         assert "by when ▴" in on_screen(pilot)
@@ -475,7 +475,7 @@ def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("m", "j", "m", "C")
         await theatre.tick(pilot)
         title = on_screen(pilot).splitlines()[1]
@@ -502,7 +502,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
 
     async def first(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await filtered(theatre, pilot, "outcome:fail")
         await pilot.press("enter", "backslash", "s", "d", "S", "asterisk")
         await theatre.tick(pilot)
@@ -510,7 +510,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         assert f"★ {under_cursor(pilot)}" in on_screen(pilot)
 
     async def second(pilot: Pilot[None]) -> None:
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert "by when ▾" in on_screen(pilot)
         await pilot.press("F", "up")
         await theatre.tick(pilot)
@@ -535,13 +535,13 @@ def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path:
 
     async def first(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("down", "down")
         await theatre.tick(pilot)
         assert under_cursor(pilot) == SECOND
 
     async def second(pilot: Pilot[None]) -> None:
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         assert under_cursor(pilot) == SECOND
 
     theatre.perform(first, app=remembering(theatre, memory))
@@ -574,7 +574,7 @@ def test_a_row_that_was_judged_again_says_so_and_is_counted_anew(
         await some_verdicts(theatre)
         again = await theatre.play(2, "pushover")
         await theatre.judge(again, passed=False)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         if filtered_by:
             await filtered(theatre, pilot, filtered_by)
             await pilot.press("enter")
@@ -599,7 +599,7 @@ def test_what_was_judged_again_is_stale_no_more(theatre: Theatre) -> None:
         take = await theatre.play(2, "pushover")
         await theatre.judge(take)
         stale[take.seq] = "metric definition changed"
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await theatre.tick(pilot)
         assert "~ 1 stale" in on_screen(pilot)
         stale.clear()
@@ -618,7 +618,7 @@ def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(theatre: Theatre) 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare(3)
         await theatre.judge(await theatre.play(1), justification="It says why. " * 200)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("tab", "pagedown")
         await theatre.tick(pilot)
         detail = pilot.app.screen.query_one("#detail", TranscriptView)
@@ -641,7 +641,7 @@ def test_in_a_tiny_terminal_no_two_ids_look_alike(theatre: Theatre) -> None:
         for number in (1, 2, 3):
             for target in ("steadfast", "pushover"):
                 await theatre.judge(await theatre.play(number, target), passed=number > 1)
-        await theatre.open(pilot, "3")
+        await theatre.open(pilot, "3", "right_curly_bracket")
         shown = table(pilot)
         lines = ["".join(piece.text for piece in shown.row(place)) for place in range(6)]
         assert len(set(lines)) == 6

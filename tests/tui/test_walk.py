@@ -70,7 +70,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("2", "! ended with 2 failed")
 
         # a target that gave in
-        one.press("3", "Verdicts", "22 judged")
+        one.press("3}", "[Verdicts]", "22 judged")
         one.press("F", "which rows:")
         # until the rows of others are gone, Enter opens one of theirs
         one.press("outcome:fail target:gives-in\r", " shown of 22 judged", gone="__far-away")
@@ -96,7 +96,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("4", "Results", "findings", "gives-in")
 
         # what failed, once more
-        one.press("5", "2 failed", "__far-away", "422")
+        one.press("{X", "2 failed", "__far-away", "422")
         one.press("A", "all together:", "go on")
         one.press("y", "Nothing has failed")
         one.press("3", "24 judged")
@@ -105,7 +105,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")
 
         # what a model wrote, and the conversations once more, blind
-        one.press("6", "Review", "to review")
+        one.press("5", "Review", "to review")
         one.press("a", "approved")
         one.press("u", "undone: approve")
         one.press(":", "a command, a benchmark")

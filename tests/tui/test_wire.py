@@ -20,7 +20,7 @@ from tests.tui.theatre import TARGETS, Theatre
 SIZE = (180, 50)
 WALK: tuple[tuple[str, str, str | None], ...] = (
     ("1", "targets ─", None),
-    ("3", "3 judged", None),
+    ("3}", "3 judged", None),
     ("F", "outcome: metric", None),
     ("PWNED", "of 3 judged", None),
     ("\x1b", "3 judged", "outcome: metric"),
@@ -38,19 +38,19 @@ WALK: tuple[tuple[str, str, str | None], ...] = (
     ("q", "c evidence", None),
     ("4", "to know ─", None),
     *(("}", "", None) for _section in range(7)),
-    ("5", "Problems", None),
+    ("3{X", "4 failed", None),
     *(("j", "", None) for _row in range(5)),
     ("/", "in everything", None),
     ("PWNED", "newest first", None),
-    ("\x1b", "Problems", None),
+    ("\x1b", "4 failed", None),
     ("i", "an id or the name of a metric", None),
     ("m01", "Enter opens", None),
-    ("\x1b", "Problems", "Enter opens"),
+    ("\x1b", "4 failed", "Enter opens"),
     (":", "a command, a benchmark", None),
     ("m01", "scenario of", None),
-    ("\x1b", "Problems", "scenario of"),
+    ("\x1b", "4 failed", "scenario of"),
     ("?", "On this screen", None),
-    ("q", "Problems", "On this screen"),
+    ("q", "4 failed", "On this screen"),
     ("2", "verdicts", None),
     ("x", "started elsewhere", None),
     ("\x1b", "verdicts", "started elsewhere"),
@@ -59,7 +59,7 @@ WALK: tuple[tuple[str, str, str | None], ...] = (
     ("new\r", "targets ─", "to be called"),
     ("b", "Do what is missing", None),
     ("n", "targets ─", "Do what is missing"),
-    ("3", "3 judged", None),
+    ("3}", "3 judged", None),
     ("g\r", "c evidence", None),
     ("y", "Copy what", None),
     ("i", "Copied", "Copy what"),
@@ -210,7 +210,7 @@ def test_no_colour_is_sent_where_none_is_wanted_or_known(
     asyncio.run(stored(theatre, "nothing of note"))
     with Terminal(theatre.store.path, **environment) as terminal:
         terminal.read_until(b"quit")
-        terminal.press_until("5", b"Problems")
+        terminal.press_until("5", b"4 failed")
         terminal.press_until("j", b"because")
         terminal.press("\x03")
         assert terminal.read_to_the_end() == 0

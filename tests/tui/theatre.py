@@ -245,12 +245,13 @@ class Theatre:
         pilot.app.tick()
         await pilot.pause()
 
-    async def open(self, pilot: Pilot[None], key: str) -> None:
-        """The screen that this key opens, filled."""
+    async def open(self, pilot: Pilot[None], *keys: str) -> None:
+        """The screen that these keys open, filled."""
         await self.tick(pilot)
-        await pilot.press(key)
-        await self.tick(pilot)
-        await self.tick(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await self.tick(pilot)
+            await self.tick(pilot)
 
     async def answered(self, pilot: Pilot[None]) -> None:
         """Let what was asked of the engine or the store come back, but for what nobody waits for

@@ -88,12 +88,13 @@ class Shell:
     use_theme: Callable[[str], None]
 
 
-def heading(screen: WatchingScreen, name: str, words: Line) -> tuple[Line, Line]:
+def heading(screen: WatchingScreen, name: str | Line, words: Line) -> tuple[Line, Line]:
     """The left and the right end of a screen's first line: its name with the given `words`, and a
     notice where scripted models play a part. Where room is short, the program's name is dropped
     first, then words of the notice."""
     width = screen.app.size.width
-    place: Line = [Piece(name + "  ", Ink.STRONG), *words]
+    title = [Piece(name, Ink.STRONG)] if isinstance(name, str) else name
+    place: Line = [*title, Piece("  "), *words]
     named: Line = [Piece(" "), Piece("Crosswind  ", Ink.ACCENT), *place]
     if width < ROOM_FOR_NOTICE:
         choices: list[tuple[Line, Line]] = [([Piece(" "), *place], _notice(screen, roomy=False))]

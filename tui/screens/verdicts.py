@@ -22,6 +22,7 @@ from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
 from engine.store.tables import TakeCount
 from tui.bindings import FROZEN, key
+from tui.navigation import TABS
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.preferences import TableView
@@ -38,7 +39,7 @@ from tui.state.verdicts import (
     cells,
 )
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink
+from tui.text.ink import Ink, Line, Piece
 from tui.text.wrap import Cells, Heading
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
@@ -67,6 +68,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         ),
         key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
         DEFINITION,
+        key(
+            "right_curly_bracket,left_curly_bracket", "tab", "tab", "all conversations or verdicts"
+        ),
         key("space", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
@@ -92,7 +96,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._columns: Sequence[Heading] = ()
         """The columns of the rows as last shown."""
         self._keeps_order = not typed
-        """Whether the order is remembered; not if the screen was opened with a filter."""
+        """Whether it is a tab, whose order is remembered, and was not opened with a filter."""
         self._browser = self._make_browser(shell.watch.reader)
         self._own = None
         self._among: RowCursor | None = None
@@ -180,6 +184,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
+        if action == "tab":
+            return self._keeps_order
         return action != "clear" or bool(self._state.wanted)
 
     def hint(self, action: str) -> str | None:
@@ -188,7 +194,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
                 return None if self._state.unseen else ""
             case "freeze":
                 return None if self._state.missed is None else FROZEN
-            case "filter" | "clear" | "go":
+            case "filter" | "clear" | "go" | "tab":
                 return None
             case "mark_all" if self._table.marked and self._table.marked >= set(self._table.rows):
                 return "mark none"
@@ -255,6 +261,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def action_reverse(self) -> None:
         sorting = self._state.sorting
         self._order(Sorting(sorting.column, not sorting.backwards))
+
+    def action_tab(self) -> None:
+        """Show the other tab, as it was left."""
+        self.shell.navigator.go(next(tab for tab in TABS if tab != self.TAB))
 
     def action_merge(self) -> None:
         self._stale_due = True
@@ -543,8 +553,26 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_lines(self) -> None:
         state, table = self._state, self._table
-        self._header.show(*heading(self, self.TAB, state.header()))
+        self._header.show(*heading(self, self._title, self._header_words()))
         self._told.show(state.filter_words(self._columns), state.count_words(len(table.marked)))
+
+    @property
+    def _title(self) -> Line:
+        """The tabs of the place, or the name of a list that was opened over another screen."""
+        if not self._keeps_order:
+            return [Piece(self.TAB, Ink.STRONG)]
+        return [
+            piece
+            for tab in TABS
+            for piece in (
+                [Piece("[", Ink.ACCENT), Piece(tab, Ink.STRONG), Piece("] ", Ink.ACCENT)]
+                if tab == self.TAB
+                else [Piece(f" {tab}  ", Ink.MUTED)]
+            )
+        ]
+
+    def _header_words(self) -> Line:
+        return self._state.header()
 
     def _draw_detail(self) -> None:
         row, blocks = self._table.cursor, list[Block]()

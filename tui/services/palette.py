@@ -62,12 +62,12 @@ _OTHER_NAMES: Final = {
     "new": ("create",),
     "pause": ("resume",),
     "play again": ("simulate", "rerun"),
-    "problems": ("errors", "failed", "retry"),
     "quit": ("exit", "leave"),
     "run": ("start",),
     "search": ("find",),
     "theme": ("colours", "themes"),
-    "verdicts": ("conversations", "transcripts"),
+    "conversations": ("transcripts",),
+    "what failed": ("errors", "problems", "retry"),
 }
 """Further names that people type, among them those of the command line."""
 _OF_A_CONVERSATION: Final = {
@@ -78,7 +78,7 @@ _OF_A_CONVERSATION: Final = {
 """Actions on a conversation, offered on other screens that are about one."""
 _PLACE_WIDTH: Final = 40
 """The most cells of a benchmark's name behind an id."""
-_CHOOSE: Final = "for a conversation, which you choose in Verdicts"
+_CHOOSE: Final = "for a conversation, which you choose in Conversations"
 
 
 def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
@@ -138,7 +138,7 @@ def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteComman
     names lead to the verdicts."""
     subject, navigator = screen.subject, screen.shell.navigator
     if subject is None:
-        choose = partial(app.run_action, "go('Verdicts')")
+        choose = partial(app.run_action, "go('Conversations')")
         for action in (*_OF_A_CONVERSATION, "definition"):
             yield PaletteCommand(
                 PaletteGroup.GO, action.replace("_", " "), _CHOOSE, "", choose, acts_now=False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,7 @@ DRAFTS: Final = "drafts"
 MOST_LINES: Final = 20
 """The most filter lines kept."""
 MOST_STARS: Final = 1000
+MOST_DISMISSED: Final = 10_000
 MOST_READ: Final = 2000
 """The most conversations remembered as read; the file is written at each."""
 LONGEST: Final = 500
@@ -88,6 +89,8 @@ class Views:
     """Starred conversations, the latest first."""
     read: tuple[TakeRef, ...] = ()
     """Takes that were opened, one per conversation, the newest first."""
+    dismissed: tuple[int, ...] = ()
+    """Failures that are not shown any more, by the `seq` of their rows, the latest first."""
     place: str | None = None
     """The place shown last while no run was on."""
     place_at_work: str | None = None
@@ -102,6 +105,11 @@ class Views:
         """Put a star first, or remove it if it is there."""
         others = tuple(star for star in self.stars if star != subject)
         return others if subject in self.stars else (subject, *others)[:MOST_STARS]
+
+    def with_dismissed(self, failures: Sequence[int]) -> Views:
+        """Dismiss failures; none at all brings all back."""
+        kept = (*failures, *self.dismissed)[:MOST_DISMISSED] if failures else ()
+        return replace(self, dismissed=kept)
 
     def with_read(self, shown: TakeRef) -> tuple[TakeRef, ...]:
         """Put a read take first; keeps at most `MOST_READ`."""
@@ -171,6 +179,7 @@ class ViewMemory(_MemoryFile):
             },
             "stars": [_subject_as_list(subject) for subject in views.stars],
             "read": [[*_subject_as_list(Subject(*take[:2])), take.take] for take in views.read],
+            "dismissed": views.dismissed,
             "place": views.place,
             "place_at_work": views.place_at_work,
         }
@@ -184,6 +193,7 @@ class ViewMemory(_MemoryFile):
             _tables(values.get("tables")),
             tuple(_subjects(values.get("stars"))[:MOST_STARS]),
             tuple(_takes(values.get("read"))[:MOST_READ]),
+            tuple(_numbers(values.get("dismissed"))[:MOST_DISMISSED]),
             place,
             place_at_work,
         )
@@ -208,6 +218,10 @@ def _row_as_list(row: Subject | None) -> list[str]:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _numbers(value: Any) -> list[int]:
+    return [each for each in value if type(each) is int] if isinstance(value, list) else []
 
 
 def _texts(value: Any) -> list[str]:

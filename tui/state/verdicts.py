@@ -63,7 +63,7 @@ _UNTITLED: Final = 4
 _BESIDE_ROW: Final = 2
 """Cells beside the columns: a blank at the left and the scroll bar."""
 _STALE_MARK: Final = "~ "
-_STAR_MARK: Final = "★ "
+STAR_MARK: Final = "★ "
 _BESIDE_ID: Final = 6
 """Cells beside an id in a narrow table: its mark, the sign, two blanks, the scroll bar."""
 _TITLES: Final = {Column.ID: "conversation", Column.END: "ended"}
@@ -245,7 +245,7 @@ class VerdictsState:
     def id_width(self, width: int) -> int:
         """The cells of an id on a screen of `width` cells."""
         low, high = ID_WIDTH
-        mark = len(_STALE_MARK) * bool(self._stale_found) + len(_STAR_MARK) * self.has_stars
+        mark = len(_STALE_MARK) * bool(self._stale_found) + len(STAR_MARK) * self.has_stars
         wanted = max(min(self.longest_id + mark, high), low)
         return wanted if width >= NARROW else max(min(wanted, width - _BESIDE_ID), 1)
 
@@ -421,14 +421,13 @@ def cells(
 ) -> dict[int, Cells]:
     """What the rows show in these columns."""
     return {
-        take: [_cell(column, take, row, names, marks) for column in columns]
+        take: [cell(column, take, row, names, marks) for column in columns]
         for take, row in rows.items()
     }
 
 
-def _cell(
-    heading: Heading, take: int, row: BrowsedRow, names: KnownNames, marks: RowMarks
-) -> Piece:
+def cell(heading: Heading, take: int, row: BrowsedRow, names: KnownNames, marks: RowMarks) -> Piece:
+    """What a row shows in a column; marks are looked up by `take`."""
     shown, stale, width = row.verdict, marks.stale.get(take), heading.width
     match Column(heading.name):
         case Column.OUTCOME:
@@ -436,7 +435,7 @@ def _cell(
             ink = VERDICT_INKS[shown.passed] if row.why_not is None else Ink.FAINT
             return Piece(words if width > 1 else words[:1], ink)
         case Column.ID:
-            star = _STAR_MARK if Subject(shown.benchmark, shown.key) in marks.stars else ""
+            star = STAR_MARK if Subject(shown.benchmark, shown.key) in marks.stars else ""
             sign = star + (_STALE_MARK if stale is not None else "")
             name = conversation_id(shown.key, names.targets, width - len(sign))
             counted = Ink.MUTED if take in marks.read else Ink.TEXT

@@ -96,6 +96,14 @@ def shorten(text: str, width: int) -> str:
     return "" if width < 1 else set_cell_size(text, width - 1) + "…"
 
 
+def shorten_start(text: str, width: int) -> str:
+    """Cut a text to at most `width` cells at its start."""
+    if cell_len(text) <= width:
+        return text
+    # reversed, so that cells are counted from the end
+    return "" if width < 1 else "…" + set_cell_size(text[::-1], width - 1)[::-1]
+
+
 def shorten_middle(text: str, width: int) -> str:
     """Cut a text to at most `width` cells in its middle, so that both ends stay."""
     if cell_len(text) <= width or width < 3:

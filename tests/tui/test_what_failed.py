@@ -15,8 +15,8 @@ from engine.pipeline.remedies import KnownFailure, failure_kind
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, moved, on_screen, told
 from tui.screens.conversation import ConversationScreen
+from tui.screens.failures import FOLDED_FROM
 from tui.screens.live import LiveScreen
-from tui.screens.problems import FOLDED_FROM
 from tui.services.palette import commands, matching
 from tui.widgets.key_line import KeyLine
 
@@ -38,7 +38,7 @@ def row_of(scenario: int, target: str) -> WorkRow:
 def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         shown = on_screen(pilot)
         assert "3 failed" in shown
         assert "may pass" not in shown
@@ -68,7 +68,7 @@ def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons
         ]
         row = moved(Stage.EVALUATE, f"m01_s001_v01__{TARGETS[1]}", State.FAILED, None, SHAPELESS)
         await theatre.write(replace(row, benchmark="another"))
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
         at = f"✗ evaluate m01_s001_v01__{TARGETS[1]} "
         places = {line.removeprefix(at).split()[0] for line in lines if line.startswith(at)}
@@ -93,7 +93,7 @@ def test_rows_of_several_benchmarks_are_told_apart_in_groups_of_their_own(
         await theatre.move(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], SHAPELESS)
         row = moved(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], "a: 429: rate limit")
         await theatre.write(replace(row, benchmark="another"))
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
         assert f"✗ evaluate {unit} another a: 429: rate limit" in lines
         assert any(line.startswith(f"✗ evaluate {unit} {BENCHMARK} ") for line in lines)
@@ -109,7 +109,7 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
             target = TARGETS[number % 3 == 0]
             await theatre.move(Stage.SIMULATE, unit, State.FAILED, target, "a: 429: rate limit")
         await theatre.move(Stage.EVALUATE, "m01_s001_v01__a", State.FAILED, None, SHAPELESS)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
         third = -(-FOLDED_FROM // 3)
         whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
@@ -137,7 +137,7 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
 def test_enter_opens_the_conversation_that_failed_and_q_leads_back(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         await pilot.press("j", "enter")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, ConversationScreen)
@@ -170,7 +170,7 @@ def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -
                 )
             )
         await theatre.end(take, StopReason.TARGET_FAILED)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         await pilot.press("down")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
@@ -192,7 +192,7 @@ def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -
 def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         first, second = row_of(1, TARGETS[0]), row_of(2, TARGETS[0])
         third = row_of(1, TARGETS[1])
 
@@ -221,7 +221,7 @@ def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None
 def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         await pilot.press("j", "j")
         unit = row_of(1, TARGETS[0]).unit
         await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
@@ -239,7 +239,7 @@ def test_the_head_counts_what_may_pass_where_other_rows_need_a_change(theatre: T
         take = await theatre.play(2, TARGETS[1])
         refused = "401: the key was refused"
         await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         assert "4 failed  3 may pass as things are" in on_screen(pilot)
 
     theatre.perform(script)
@@ -250,7 +250,7 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         assert f"‖ {TARGETS[0]}  parked: 401" in on_screen(pilot)
         await pilot.press("a")
         await theatre.answered(pilot)
@@ -262,7 +262,7 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
 def test_nothing_failed_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         assert "nothing failed" not in on_screen(pilot)
         assert "Nothing has failed." in on_screen(pilot)
         assert "pane" not in on_screen(pilot).splitlines()[-1]
@@ -277,7 +277,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         await pilot.press("A")
         await theatre.tick(pilot)
         assert f"crosswind run {BENCHMARK}" in " ".join(on_screen(pilot).split())
@@ -369,7 +369,7 @@ def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
     async def script(pilot: Pilot[None]) -> None:
         await some_failures(theatre)
         await theatre.tick(pilot)
-        for packet, size in (("52", (80, 24)), ("252", (120, 40)), ("2525212", (60, 20))):
+        for packet, size in (("32", (80, 24)), ("232", (120, 40)), ("2323212", (60, 20))):
             for each in packet:
                 pilot.app.post_message(events.Key(each, each))
             if ends:
@@ -400,7 +400,7 @@ def test_a_reason_that_rows_share_is_shown_once(theatre: Theatre) -> None:
         for target in TARGETS:
             unit = f"m01_s001_v01__{target}"
             await theatre.move(Stage.EVALUATE, unit, State.FAILED, target, SHAPELESS)
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         rows = [line for line in on_screen(pilot).splitlines() if "✗ evaluate" in line]
         assert [SHAPELESS[:20] in row for row in rows] == [True, False]
         assert "as above" in rows[1]
@@ -415,7 +415,7 @@ def test_the_palette_lists_what_would_do_nothing_now_only_if_it_is_typed(theatre
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await theatre.open(pilot, "5")
+        await theatre.open(pilot, "3", "X")
         assert not {"try again", "all again", "mark"} & names(pilot)
         assert "try again" in names(pilot, "try again")
         await theatre.end(await theatre.begin(1), StopReason.TARGET_FAILED)
