@@ -68,9 +68,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         ),
         key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
         DEFINITION,
-        key(
-            "right_curly_bracket,left_curly_bracket", "tab", "tab", "all conversations or verdicts"
-        ),
+        key("right_curly_bracket", "tab", "tab", "show the other tab"),
+        key("left_curly_bracket", "tab", "before", "show the other tab", show=False),
         key("space", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
