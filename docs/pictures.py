@@ -97,6 +97,8 @@ async def draw_finished(session: Session, watch: Watch) -> None:
         await press(pilot)
         await save(pilot, "benchmarks")
         await press(pilot, "3")
+        await save(pilot, "conversations")
+        await press(pilot, "right_curly_bracket")
         await press(pilot, "F", *"outcome:fail target:pushover", "enter")
         await save(pilot, "verdicts")
         await press(pilot, "enter")
@@ -110,7 +112,7 @@ async def draw_finished(session: Session, watch: Watch) -> None:
         await press(pilot, "q", "q")
         await press(pilot, "4")
         await save(pilot, "results")
-        await press(pilot, "6")
+        await press(pilot, "5")
         await press(pilot, "j", "j")  # to a variant: what became of its base
         await save(pilot, "review")
 
@@ -151,9 +153,9 @@ async def draw_judged(session: Session, watch: Watch) -> None:
 
 async def draw_failed(session: Session, watch: Watch) -> None:
     async with opened(session, watch) as pilot:
-        await press(pilot, "5")
+        await press(pilot, "3", "X")
         await press(pilot, "enter", "down")
-        await save(pilot, "problems")
+        await save(pilot, "failures")
 
 
 @asynccontextmanager

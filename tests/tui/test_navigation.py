@@ -117,7 +117,7 @@ def test_q_leads_back_a_screen_and_in_each_place_out(theatre: Theatre) -> None:
         assert "q back" in on_screen(pilot)
         await pilot.press("q")
         await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, AllScreen)
+        assert where(pilot) == "Conversations"
         assert "q quit" in on_screen(pilot)
 
         await pilot.press("escape", "backspace")
@@ -295,7 +295,7 @@ def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_shown(
         for name in ("compare", "definition"):
             await pilot.press("colon", *name)
             await theatre.answered(pilot)
-            assert "for a conversation, which you choose in Verdicts" in on_screen(pilot)
+            assert "for a conversation, which you choose in Conversations" in on_screen(pilot)
             await pilot.press("enter")
             await theatre.tick(pilot)
             assert isinstance(pilot.app.screen, VerdictsScreen)

@@ -111,7 +111,7 @@ def test_no_key_to_a_place_loads_anything_after_that() -> None:
     program = (
         "import sys; from tui.navigation import preload; import tui.app; preload().join()\n"
         "loaded = set(sys.modules)\n"
-        "import tui.screens.search, tui.screens.problems, tui.screens.conversation\n"
+        "import tui.screens.search, tui.screens.conversations, tui.screens.conversation\n"
         "import tui.screens.results, tui.screens.live, tui.screens.verdicts, tui.screens.cards\n"
         "print(sorted(set(sys.modules) - loaded))\n"
         "print(sorted(loaded & {'openai', 'anthropic', 'httpx', 'pandas', 'scipy'}))"

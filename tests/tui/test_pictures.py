@@ -153,7 +153,7 @@ def test_each_screen(theatre: Theatre, pictures: Pictures, size: tuple[int, int]
         shoot("live")
         await press(theatre, pilot, "1")
         shoot("benchmarks")
-        await press(theatre, pilot, "3")
+        await press(theatre, pilot, "3", "right_curly_bracket")
         shoot("verdicts")
         await press(theatre, pilot, "enter", "c")
         shoot("conversation")
@@ -161,8 +161,10 @@ def test_each_screen(theatre: Theatre, pictures: Pictures, size: tuple[int, int]
         shoot("compare")
         await press(theatre, pilot, "q", "v")
         shoot("scenario")
-        await press(theatre, pilot, "5", "j")
-        shoot("problems")
+        await press(theatre, pilot, "3", "left_curly_bracket")
+        shoot("conversations")
+        await press(theatre, pilot, "X", "j")
+        shoot("failures")
         await press(theatre, pilot, "slash", *"nurse")
         await press(theatre, pilot, "down")
         shoot("search")
@@ -198,8 +200,14 @@ def test_the_live_screen_with_workers(theatre: Theatre, pictures: Pictures) -> N
 def test_screens_on_which_there_is_nothing_yet(theatre: Theatre, pictures: Pictures) -> None:
     async def walk(pilot: Pilot[None], shoot: Shoot) -> None:
         await settle(theatre, pilot)
-        for key, name in [("2", "live"), ("1", "benchmarks"), ("3", "verdicts"), ("5", "problems")]:
-            await press(theatre, pilot, key)
+        for keys, name in (
+            ("2", "live"),
+            ("1", "benchmarks"),
+            ("3", "conversations"),
+            ("X", "failures"),
+            ("right_curly_bracket", "verdicts"),
+        ):
+            await press(theatre, pilot, keys)
             shoot(name)
         await press(theatre, pilot, "slash", *"nurse")
         shoot("search")

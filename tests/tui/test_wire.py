@@ -38,19 +38,19 @@ WALK: tuple[tuple[str, str, str | None], ...] = (
     ("q", "c evidence", None),
     ("4", "to know ─", None),
     *(("}", "", None) for _section in range(7)),
-    ("3{X", "4 failed", None),
+    ("3{X", "3 failed", None),
     *(("j", "", None) for _row in range(5)),
     ("/", "in everything", None),
     ("PWNED", "newest first", None),
-    ("\x1b", "4 failed", None),
+    ("\x1b", "3 failed", None),
     ("i", "an id or the name of a metric", None),
     ("m01", "Enter opens", None),
-    ("\x1b", "4 failed", "Enter opens"),
+    ("\x1b", "3 failed", "Enter opens"),
     (":", "a command, a benchmark", None),
     ("m01", "scenario of", None),
-    ("\x1b", "4 failed", "scenario of"),
+    ("\x1b", "3 failed", "scenario of"),
     ("?", "On this screen", None),
-    ("q", "4 failed", "On this screen"),
+    ("q", "3 failed", "On this screen"),
     ("2", "verdicts", None),
     ("x", "started elsewhere", None),
     ("\x1b", "verdicts", "started elsewhere"),
@@ -210,7 +210,7 @@ def test_no_colour_is_sent_where_none_is_wanted_or_known(
     asyncio.run(stored(theatre, "nothing of note"))
     with Terminal(theatre.store.path, **environment) as terminal:
         terminal.read_until(b"quit")
-        terminal.press_until("5", b"4 failed")
+        terminal.press_until("3X", b"failed")
         terminal.press_until("j", b"because")
         terminal.press("\x03")
         assert terminal.read_to_the_end() == 0
