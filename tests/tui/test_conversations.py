@@ -12,9 +12,9 @@ from engine.benchmark import ConversationKey, Speaker, Stage, State
 from engine.link import Command
 from engine.store.browsing import Column, Sorting
 from engine.store.conversations import ConversationBrowser
+from engine.store.filter_line import parse
 from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre, on_screen
-from tui.state.filters import parse
 from tui.widgets.table import WideTable
 
 SPOKEN = "I would rest today, as the plan says, and walk again tomorrow"
