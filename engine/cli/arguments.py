@@ -546,7 +546,8 @@ def _import(command: AddCommand) -> None:
     take_in = command(
         "import",
         "import a workspace of ImpactBench or Crosswind, or logs of Inspect",
-        "DIR is a workspace, a benchmark, published transcripts, or a folder of .eval files.\n"
+        "DIR is a workspace, a benchmark, published transcripts, or a folder of .eval files. With "
+        "--workspace NEW it makes a workspace with the imported models, targets and settings.\n"
         "LOG is a log of Inspect (.eval or .json), and so of Petri or Bloom: its task becomes a "
         "benchmark, each score of a sample a metric and a verdict, the model under test a target. "
         "Give the logs of a task together: a later import adds its conversations as newer takes.\n"

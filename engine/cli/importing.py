@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 
 from engine.cli.bars import import_bar
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
+from engine.config.workspace import Workspace, find_workspace
 from engine.display import plural
 from engine.errors import FAILED, STOPPED, InputError, Problem
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.inspect_logs import LogFolder, folder_of_logs, logs_in
 from engine.importing.inspect_samples import LogChoice
+from engine.importing.new_workspace import complete_configuration, make_workspace
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.row_process import RowProcesses, row_processes
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts
 from engine.store.database import open_store
+from engine.store.imports import CONFIG
 from engine.store.lock import hold_workspace
 from engine.store.open_reader import open_reader
 
 
 def import_files(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
     try:
         with (
             _find_sources(arguments) as (folder, logs),
@@ -37,9 +42,18 @@ def import_files(arguments: argparse.Namespace) -> int:
             row_processes(() if arguments.dry_run else folder.sources) as makers,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
         ):
+            made = _made_workspace(arguments, folder)
+            session = open_session(arguments)
             report = _imported(session, folder, arguments, watcher, makers)
+            if made is not None:
+                add = folder.config is not None
+                complete_configuration(made, report.unknown_targets, report.samples, add=add)
+                report.placed.append(made.config_path.name)
+                report.unknown_targets = []
+                session = open_session(arguments)
+                _store_counts(session)
             if logs is not None:
-                logs.tell(report, session.config.generation.num_samples)
+                logs.tell(report)
     except KeyboardInterrupt:
         tell("stopped: the benchmarks that were complete are imported, and nothing of the one at")
         tell("work; import again to have the rest")
@@ -47,11 +61,38 @@ def import_files(arguments: argparse.Namespace) -> int:
     if arguments.json:
         out_json(report.as_json())
     else:
-        for line in report_lines(report):
+        for line in report_lines(report, session.config.generation.num_samples):
             out(line)
         for line in complaints(report):
             tell(line)
     return FAILED if report.failed else 0
+
+
+def _made_workspace(arguments: argparse.Namespace, folder: ImportableFolder) -> Workspace | None:
+    """Make the workspace that is named but not there, and return it. Raises `InputError`, also
+    where no workspace is named and none is around."""
+    named: Path | None = getattr(arguments, "workspace", None)
+    if named is None:
+        try:
+            find_workspace(Path.cwd())
+        except InputError as error:
+            words = " ".join(map(quote, map(str, arguments.place)))
+            hint = f"`crosswind import {words} --workspace study` makes one in study/"
+            raise InputError([replace(one, hint=hint) for one in error.problems]) from None
+        return None
+    if arguments.dry_run or (named.exists() and (not named.is_dir() or any(named.iterdir()))):
+        return None
+    return make_workspace(named, folder.config)
+
+
+def _store_counts(session: Session) -> None:
+    """Store what counts by a configuration that changed since."""
+    with (
+        hold_workspace(session.workspace.root) as hold,
+        open_store(session.store_path, engine=hold.engine) as store,
+    ):
+        asyncio.run(store.set_mirrored({CONFIG: json.dumps(session.config.public())}))
+        asyncio.run(store_counts(session.workspace, session.config, store))
 
 
 @contextmanager
@@ -106,8 +147,8 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
         yield bar
 
 
-def report_lines(report: ImportReport) -> Iterator[str]:
-    """What was imported, as text."""
+def report_lines(report: ImportReport, num_samples: int | None = None) -> Iterator[str]:
+    """What was imported, as text, and whether more samples than the `num_samples` that count."""
     yield f"{report.kind}: {plural(len(report.benchmarks), 'benchmark')}"
     for benchmark in report.benchmarks:
         yield f"{benchmark.name}: {_done_line(benchmark, dry=report.dry)}"
@@ -120,6 +161,11 @@ def report_lines(report: ImportReport) -> Iterator[str]:
             yield f"  {times} {note}"
     for path in report.placed:
         yield f"written: {path}"
+    if num_samples is not None and report.samples > num_samples:
+        yield (
+            f"there are up to {report.samples} samples of a scenario, of which {num_samples} will "
+            f"count: write `num_samples: {report.samples}` under `generation:` in config.yaml"
+        )
     if report.unknown_targets:
         yield "results show the targets of config.yaml only; to see these, add to its `targets:`"
         for target in report.unknown_targets:

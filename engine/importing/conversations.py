@@ -208,6 +208,11 @@ class Conversations:
         """The number of conversations in the files so far."""
         return len(self._seen)
 
+    @property
+    def samples(self) -> int:
+        """The most samples of a scenario in the files so far."""
+        return max((key.sample + 1 for key in self._seen), default=0)
+
     def _model(self, row: ForeignObject, ours: str, theirs: str) -> str:
         if ours not in self.targets:
             target = fields.target_model(row)

@@ -179,6 +179,7 @@ class Importer:
             self.watcher.begin(name, size_of(source))
         if isinstance(result, UnchangedFiles):
             self.watcher.read(result.size)
+            begun.report.samples = self.reader.samples(name) if self.reader else 0
         else:
             await self._write(result.rows())
         report.placed += await self._write_definition(

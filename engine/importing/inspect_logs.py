@@ -39,23 +39,14 @@ class LogFolder:
     made: Mapping[str, LoggedBenchmark]
     """By benchmark."""
 
-    def tell(self, report: ImportReport, num_samples: int) -> None:
-        """Complete the report of the folder's import, so that it is about the logs.
-
-        `num_samples` is how many samples of a scenario count in the workspace.
-        """
+    def tell(self, report: ImportReport) -> None:
+        """Complete the report of the folder's import, so that it is about the logs."""
         report.problems[:0] = self.problems
         sources = {source.name: source for source in self.folder.sources}
         for benchmark in report.benchmarks:
             source = sources[benchmark.name]
             benchmark.notes.update(+self.made[benchmark.name].notes)
             benchmark.read_as += self.made[benchmark.name].read_as
-            most = max(self.made[benchmark.name].numbers.values(), default=0)
-            if most > num_samples:
-                benchmark.read_as.append(
-                    f"there are up to {most} samples of a scenario, of which {num_samples} will "
-                    f"count: write `num_samples: {most}` under `generation:` in config.yaml"
-                )
             benchmark.refused = [_of_log(problem, source) for problem in benchmark.refused]
             for file in benchmark.files:
                 file.problems = [_of_log(problem, source) for problem in file.problems]

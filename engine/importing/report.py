@@ -95,6 +95,8 @@ class BenchmarkReport:
     refused: list[Problem] = field(default_factory=list)
     """Why nothing of it was imported; empty if anything was."""
     targets: set[str] = field(default_factory=set)
+    samples: int = 0
+    """The most samples of a scenario that a target has."""
     unchanged: int | None = None
     """The number of conversations if nothing was imported, because the files are unchanged since
     their last import and the store still has all its rows; otherwise None."""
@@ -136,6 +138,7 @@ class BenchmarkReport:
             "read_as": self.read_as,
             "refused": [str(problem) for problem in self.refused],
             "targets": sorted(self.targets),
+            "samples": self.samples,
             "unchanged": self.unchanged,
             "files": [file.as_json() for file in self.files],
         }
@@ -189,6 +192,11 @@ class ImportReport:
     unknown_targets: list[UnknownTarget] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     """Problems of the folder as a whole."""
+
+    @property
+    def samples(self) -> int:
+        """The most samples of a scenario, in all benchmarks."""
+        return max((benchmark.samples for benchmark in self.benchmarks), default=0)
 
     @property
     def failed(self) -> bool:

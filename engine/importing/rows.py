@@ -180,6 +180,7 @@ class BenchmarkRows:
             raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
         report.mapped |= self._context.names.mapped
         report.targets = set(self.targets)
+        report.samples = self._conversations.samples
         # after the rows, as it says how many there are
         if report.is_new:
             yield self._note()

@@ -9,15 +9,17 @@ import subprocess
 import sys
 from argparse import Namespace
 from contextlib import closing
+from pathlib import Path
 
 from engine.benchmark import ConversationKey
 from engine.cli.session import open_session
+from engine.config.schema import load_config
 from engine.facts import NoteKind
 from engine.kill_points import VARIABLE, KillPoint
 from engine.store.database import open_store
 from engine.store.tables import NoteRow, TakeRow
 from engine.watch import BenchmarkInfo, Watch
-from tests.engine.commands import Said, crosswind
+from tests.engine.commands import Said, command, crosswind, crosswind_in
 from tests.engine.importing.building import (
     BENCHMARK,
     Ours,
@@ -159,3 +161,54 @@ def test_what_a_killed_import_left_of_a_file_is_gone_after_the_next(
     assert [path.name for path in ours.root.rglob("benchmarks/**/.*")]
     take_in(ours, theirs)
     assert [path.name for path in ours.root.rglob("benchmarks/**/.*")] == []
+
+
+UPSTREAM = """\
+run: {force: false, verbose: false, concurrency: {gen_scenarios: 5, simulate: 20, evaluate: 20}}
+user_model: {model: openai/user-x, source: openai, apikey: "${USER_KEY}"}
+evaluator_model: {model: judge-x, source: openai, apikey: sk-in-plain-text-0123456789}
+generation: {scenarios_per_metric: 2, turns: 4}
+perfunctory: true
+landmarks: true
+targets:
+  - {id: gpt-x, model: openai/gpt-x-large, source: openai, apikey: "${X_KEY}",
+     base_url: "https://h.org/v1", extra_headers: {X-Team: secret-team}}
+"""
+
+
+def test_an_import_into_a_new_workspace_takes_the_configuration_and_results_show_numbers(
+    theirs: Theirs, tmp_path: Path
+) -> None:
+    (theirs.root / "config.yaml").write_text(UPSTREAM, "utf-8")
+    rows = [conversation(_sample=number) for number in range(3)]
+    theirs.add_run(rows, [score(sample=number) for number in range(3)])
+    theirs.add_run([conversation(target_model="grok")], [score(target_model="grok")], "grok")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    told = crosswind_in(outside, "import", str(theirs.root))
+    assert told.code == 2
+    assert f"`crosswind import {theirs.root} --workspace study` makes one" in told.err
+    said = crosswind_in(outside, "import", str(theirs.root), "--workspace", "study")
+    assert (said.code, said.err) == (0, ""), said
+    config = load_config(outside / "study" / "config.yaml")
+    assert [(one.id, one.model) for one in config.targets] == [
+        ("gpt-x", "gpt-x-large"),
+        ("grok", "grok"),
+    ]
+    assert (config.generation.num_samples, config.generation.turns) == (3, 4)
+    assert config.user_model.label == "user-x"
+    written = config.path.read_text("utf-8") if config.path else ""
+    assert "${X_KEY}" in written
+    assert "sk-in-plain" not in written
+    assert "secret-team" not in written
+    results = command("results", "--json", "--workspace", str(outside / "study"), code=0)
+    assert '"n_total": 3' in results.out
+    again = crosswind_in(outside, "import", str(theirs.root), "--workspace", "study")
+    assert "unchanged since it was imported: 4 conversations" in again.out
+
+
+def test_samples_that_count_in_no_result_are_told(theirs: Theirs, ours: Ours) -> None:
+    theirs.add_run([conversation(_sample=number) for number in range(3)], [])
+    said = "up to 3 samples of a scenario, of which 1 will count: write `num_samples: 3`"
+    for _ in range(2):
+        assert said in take_in(ours, theirs).out
