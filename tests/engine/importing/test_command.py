@@ -207,6 +207,17 @@ def test_an_import_into_a_new_workspace_takes_the_configuration_and_results_show
     assert "unchanged since it was imported: 4 conversations" in again.out
 
 
+def test_a_workspace_of_impactbench_is_taken_in_place(theirs: Theirs) -> None:
+    (theirs.root / "config.yaml").write_text(UPSTREAM, "utf-8")
+    theirs.add_run([conversation()], [score()])
+    before = (theirs.root / "config.yaml").read_bytes()
+    told = crosswind_in(theirs.root, "import", ".")
+    assert (told.code, "added 1 conversation," in told.out) == (0, True), told
+    assert "add to its `targets:`" not in told.out
+    assert '"n_total": 1' in crosswind_in(theirs.root, "results", "--json").out
+    assert (theirs.root / "config.yaml").read_bytes() == before
+
+
 def test_samples_that_count_in_no_result_are_told(theirs: Theirs, ours: Ours) -> None:
     theirs.add_run([conversation(_sample=number) for number in range(3)], [])
     said = "up to 3 samples of a scenario, of which 1 will count: write `num_samples: 3`"
