@@ -197,7 +197,7 @@ def test_an_import_into_a_new_workspace_takes_the_configuration_and_results_show
     ]
     assert (config.generation.num_samples, config.generation.turns) == (3, 4)
     assert config.user_model.label == "user-x"
-    written = config.path.read_text("utf-8") if config.path else ""
+    written = (outside / "study" / "config.yaml").read_text("utf-8")
     assert "${X_KEY}" in written
     assert "sk-in-plain" not in written
     assert "secret-team" not in written
