@@ -156,7 +156,6 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         attach: str | None = None,
         backend: Backend | None = None,
         started: int | None = None,
-        pilot: tuple[str, int] | None = None,
         first: OpenedScreen | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         memory: PreferencesFile | None = None,
@@ -165,13 +164,12 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         moment: Callable[[], Instant] = instant_now,
     ) -> None:
         """`attach` is the command that shows a run again after leaving it. `backend` does the work
-        beside the app; `started` is the process id of an engine started for this app, and `pilot`
-        the benchmark whose pilot it plays, with the `seq` of the run before. `first` is shown in
-        place of a place, with nothing to go back to. `describe` returns what `watch` does not know
-        yet; it is called once the first frame is shown, and raises `CrosswindError`. `memory`
-        stores the user's choices. `read_keys` returns all keys of each binding by id if the user
-        has added some; it may be slow, and raises `InputError`. `slow` draws rarely, for slow
-        lines."""
+        beside the app; `started` is the process id of an engine started for this app. `first` is
+        shown in place of a place, with nothing to go back to. `describe` returns what `watch` does
+        not know yet; it is called once the first frame is shown, and raises `CrosswindError`.
+        `memory` stores the user's choices. `read_keys` returns all keys of each binding by id if
+        the user has added some; it may be slow, and raises `InputError`. `slow` draws rarely, for
+        slow lines."""
         super().__init__()
         self.title = title
         self.no_color = self.no_color or is_monochrome(os.environ)
@@ -186,8 +184,6 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         self.engine = EngineControl(
             self, watch, self._ticker, backend or Backend(), self.tell, self.tick, started
         )
-        if pilot is not None:
-            self.engine.await_pilot(*pilot, self.navigator.open_pilot)
         services = (self._ticker, self.engine, self.preferences, self.navigator)
         self.shell = Shell(watch, *services, self.tell, self.draw, self.use_theme)
         self._attach_command = attach or f"crosswind watch --workspace {workspace}"

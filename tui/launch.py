@@ -181,7 +181,6 @@ def run_app(
         place=place,
         backend=_backend(session, watch, lambda: memory.choices.person),
         started=started,
-        pilot=pilot,
         first=first,
         describe=describe,
         memory=memory,
@@ -189,6 +188,8 @@ def run_app(
         slow=face.slow,
         attach=command_line("watch", workspace.root),
     )
+    if pilot is not None:
+        app.engine.await_pilot(*pilot, app.navigator.open_pilot)
     collect_seldom()
     forget_exported_size()
     app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)

@@ -181,6 +181,10 @@ def _add_run(command: AddCommand) -> None:
         "exit with 1 if a target's interval lies below RATE, with 5 if it contains RATE",
     )
     _add_yes(run)
+    _process_options(run)
+
+
+def _process_options(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--workers",
         type=workers,
