@@ -48,11 +48,16 @@ def layer_of(room: str) -> int:
     return next(number for number, rooms in enumerate(LAYERS) if room in rooms)
 
 
+PACKAGES = ["crosswind", "tui", "engine"]
+"""From the top down, as the layers."""
+
+
 @cache
-def imports() -> list[tuple[str, str, Path]]:
+def imports(package: str = "engine") -> list[tuple[str, str, Path]]:
     found: list[tuple[str, str, Path]] = []
-    for path in ENGINE.rglob("*.py"):
-        room = path.relative_to(ENGINE).parts[0].removesuffix(".py")
+    folder = ENGINE.with_name(package)
+    for path in folder.rglob("*.py"):
+        room = path.relative_to(folder).parts[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 names = [node.module]
@@ -75,10 +80,18 @@ def test_imports_fall_one_way() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_none_above_it(package: str) -> None:
+    above = PACKAGES[: PACKAGES.index(package)]
+    assert imports(package)
+    for _, name, path in imports(package):
+        assert name.split(".")[0] not in above, path
+
+
 def test_the_engine_knows_no_screen() -> None:
     for room, name, path in imports():
         root = name.split(".")[0]
-        assert root not in {"tui", "textual"}, path
+        assert root != "textual", path
         assert root != "rich" or room == "cli", path
 
 
