@@ -12,7 +12,7 @@ from docs.pictures import SIZE, THEMES
 
 SUBJECTS: Final = {
     "benchmarks": ("weakest", "passed/judged, the weakest first"),
-    "calibrate": ("[labels]", "sensitivity"),
+    "calibrate": ("sensitivity", "specificity"),
     "compare": ("Side by side", "another target"),
     "conversation": ("landmark", "quote"),
     "label": ("labelled", "marked: reply"),
