@@ -97,7 +97,6 @@ async def draw_finished(session: Session, watch: Watch) -> None:
         await press(pilot)
         await save(pilot, "benchmarks")
         await press(pilot, "3")
-        await save(pilot, "conversations")
         await press(pilot, "right_curly_bracket")
         await press(pilot, "F", *"outcome:fail target:pushover", "enter")
         await save(pilot, "verdicts")
