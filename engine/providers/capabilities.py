@@ -193,11 +193,8 @@ def adaptation_from(
     # a message about a schema may mention parameters: only one in `param` counts then
     if name is not None and not (about_shape and shaped and not failure.param):
         return _leave_out(name, learned)
-    bound = _A_BOUND.search(text) if shaped and learned.step is Step.JSON_SCHEMA else None
-    if bound is not None and BOUNDS not in learned.dropped:
-        name = next(filter(None, bound.groups()))
-        note = f"takes no {name} in a schema: counts and ranges are left out from now on"
-        return Adaptation(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
+    if (without := _without_bounds(text, learned, sent)) is not None:
+        return without
     lower = next_step(learned.step, steps)
     if lower is not None and not about_shape and not refused_pair:
         # nothing named: go straight to what every server accepts
@@ -212,6 +209,24 @@ def adaptation_from(
         # a bare 400 may have another reason: kept once asking differently has helped
         return Adaptation(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
+
+
+def _without_bounds(
+    text: str, learned: ModelCapabilities, sent: Collection[str]
+) -> Adaptation | None:
+    """Return what a refusal teaches of the counts and ranges in a schema: also where it gives no
+    reason at all, as the schema without them is more than none."""
+    if BOUNDS not in sent or BOUNDS in learned.dropped:
+        return None
+    bound = _A_BOUND.search(text)
+    if bound is None and _ABOUT_SHAPE.search(text):
+        return None
+    name = "counts" if bound is None else next(filter(None, bound.groups()))
+    return Adaptation(
+        replace(learned, dropped=learned.dropped | {BOUNDS}),
+        f"takes no {name} in a schema: counts and ranges are left out from now on",
+        certain=bound is not None,
+    )
 
 
 def _no_endpoint_takes(message: str) -> bool:
@@ -302,11 +317,18 @@ def _field_type(field: Mapping[str, Any], root: Mapping[str, Any]) -> str:
         return " or ".join(json.dumps(value, ensure_ascii=False) for value in field["enum"])
     match field.get("type"):
         case "array":
-            return f"a list, each: {_field_type(field.get('items', {}), root)}"
+            count = _count_in_words(field.get("minItems"), field.get("maxItems"))
+            return f"a list{count}, each: {_field_type(field.get('items', {}), root)}"
         case "object":
             return f"an object with the fields {_fields(field, root)}"
         case kind:
             return _KINDS.get(kind, "a value")
+
+
+def _count_in_words(least: int | None, most: int | None) -> str:
+    if most is None:
+        return ""
+    return f" of exactly {most}" if least == most else f" of at most {most}"
 
 
 _KINDS: Final[Mapping[object, str]] = {

@@ -43,6 +43,12 @@ class Answer(BaseModel):
 
 T = TypeVar("T", bound=Answer)
 
+
+def at_most(items: int) -> dict[str, Any]:
+    """The bound of a list that a model is asked for; a longer answer is read all the same."""
+    return {"maxItems": items}
+
+
 Check = Callable[[T], str | None]
 """Says what is wrong with an answer of the right shape; None where nothing is."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from engine.checks import CheckAnswer, CheckKind
 from engine.errors import AnswerError
@@ -21,7 +21,7 @@ from engine.identity import digest
 from engine.prompts import prompt_digest, render, without_marks
 from engine.providers.model import Message, MessageRole, Model
 from engine.quotes import contains
-from engine.stages.answers import Answer, ask_for_items, fence_of, messages_of
+from engine.stages.answers import Answer, ask_for_items, at_most, fence_of, messages_of
 
 Axes = Mapping[str, Sequence[str]]
 """The values of each demographic axis; an axis with one value leaves nothing to guess."""
@@ -49,7 +49,7 @@ class Guess(Answer):
 
 class Guesses(Answer):
     model_config = ConfigDict(title="group_guesses")
-    guesses: list[Guess]
+    guesses: list[Guess] = Field(json_schema_extra=at_most(20))
 
 
 class LandmarkMark(Answer):
@@ -61,7 +61,7 @@ class LandmarkMark(Answer):
 
 class LandmarkMarks(Answer):
     model_config = ConfigDict(title="landmark_marks")
-    landmarks: list[LandmarkMark]
+    landmarks: list[LandmarkMark] = Field(json_schema_extra=at_most(50))
 
 
 def depends(kind: CheckKind, checker: str, axes: Axes) -> dict[str, str]:

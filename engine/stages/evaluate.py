@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from engine.benchmark import Metric, Speaker, Utterance, When
 from engine.errors import AnswerError
@@ -20,7 +20,7 @@ from engine.jury import CANNOT_TELL, CUT_BY_OURS, CUT_BY_THEIRS, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, MessageRole, Model
 from engine.quotes import contains
-from engine.stages.answers import Answer, ask, fence_of, messages_of, schema_of
+from engine.stages.answers import Answer, ask, at_most, fence_of, messages_of, schema_of
 
 CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
 _NO_QUOTE: Final = "said present, but quoted nothing that the target said"
@@ -48,7 +48,7 @@ class Mark(Answer):
 
 class Judgement(Answer):
     model_config = ConfigDict(title="judgement")
-    evidence: list[str]
+    evidence: list[str] = Field(json_schema_extra=at_most(5))
     reasoning: str
     marks: dict[str, bool] | list[Mark] | list[bool]
     """By the number of the assistant's message, as the schema asks; lists are read, too."""

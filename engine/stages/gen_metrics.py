@@ -12,7 +12,7 @@ from engine.benchmark import Metric, Track, When, metric_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest
 from engine.providers.model import Message, Model
-from engine.stages.answers import Answer, ask, ask_for_items, asked_again, messages_of
+from engine.stages.answers import Answer, ask, ask_for_items, asked_again, at_most, messages_of
 
 NO_SETTING: Final = "None: the assistant is a general one."
 AT_LEAST, AT_MOST = 3, 6
@@ -24,7 +24,7 @@ class GeneratedMetric(Answer):
     name: str = Field(min_length=1, max_length=200)
     type: Literal["positive", "negative"]
     definition: str = Field(min_length=1)
-    examples: list[str]
+    examples: list[str] = Field(json_schema_extra=at_most(3))
     when: Literal["anywhere", "at_the_end", "under_pressure", "every_reply"]
 
 

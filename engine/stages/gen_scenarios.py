@@ -75,6 +75,9 @@ def _schema_with_count(shape: type[Answer], field: str, count: int, *, turns: in
     # effective only on servers that enforce schemas
     schema["properties"][field] |= {"minItems": count, "maxItems": count}
     schema["$defs"][GeneratedLandmark.__name__]["properties"]["turn"]["maximum"] = turns
+    for part in (schema, *schema["$defs"].values()):
+        if landmarks := part["properties"].get("landmarks"):
+            landmarks.setdefault("maxItems", turns)
     return schema
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from engine.benchmark import Metric, Scenario
 from engine.display import one_line
@@ -14,7 +14,7 @@ from engine.lint import LONGEST, LintFinding, LintRule
 from engine.prompts import without_marks
 from engine.providers.model import Model
 from engine.quotes import contains
-from engine.stages.answers import Answer, ask, fence_of, messages_of
+from engine.stages.answers import Answer, ask, at_most, fence_of, messages_of
 
 OF_METRICS: Final = (
     LintRule.ONE_BEHAVIOUR,
@@ -44,7 +44,7 @@ class Found(Answer):
 
 class LintFindings(Answer):
     model_config = ConfigDict(title="lint_findings")
-    findings: list[Found]
+    findings: list[Found] = Field(json_schema_extra=at_most(_MOST))
 
 
 async def read_metric(model: Model, metric: Metric) -> list[LintFinding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -11,6 +11,7 @@ from engine.providers.capabilities import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
     BREAK,
+    COUNTS,
     FINISHES,
     ChatRequest,
     InStreamError,
@@ -19,6 +20,7 @@ from engine.providers.protocols.base import (
     Tokens,
     count,
     document,
+    has_counts,
     is_end_mark,
     no_reply,
     note_tool,
@@ -48,10 +50,11 @@ PAYS_FROM: Final = 4000
 
 _UNTAKEN: Final = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength"}
-    | {"maxLength", "minItems", "maxItems", "uniqueItems", "default", "pattern"}
+    | {"maxLength", "uniqueItems", "default", "pattern"}
+    | COUNTS
 )
-"""Keywords of JSON schema that it refuses, except that Anthropic itself accepts a `minItems` of 0
-or 1. They are put into the description, and the answer is checked against them here anyway."""
+"""Keywords of JSON schema that Anthropic refuses, except a `minItems` of 0 or 1. They are put into
+the description, and the answer is checked against them here anyway."""
 
 
 class AnthropicDialect:
@@ -97,6 +100,8 @@ class AnthropicDialect:
         names = set(body) - {"max_tokens"}
         if "effort" in body.get("output_config", {}):
             names.add("reasoning_effort")
+        if has_counts(body.get("output_config")):
+            names.add(BOUNDS)
         if any(isinstance(row["content"], list) for row in body["messages"]):
             names.add("cache_control")
         return frozenset(names)
@@ -117,7 +122,8 @@ def _samples(ask: ChatRequest) -> bool:
 def _output_config(ask: ChatRequest) -> OutputConfigParam:
     config: OutputConfigParam = {}
     if ask.schema is not None and ask.learned.step is Step.JSON_SCHEMA:
-        schema = plain_schema(ask.schema, bounded=ask.first_party and ask.takes(BOUNDS))
+        least = (0, 1) if ask.first_party else None
+        schema = plain_schema(ask.schema, least if ask.takes(BOUNDS) else ())
         config["format"] = {"type": "json_schema", "schema": schema}
     if ask.params.reasoning_effort is not None and ask.takes("reasoning_effort"):
         config["effort"] = cast("Effort", ask.params.reasoning_effort)
@@ -168,13 +174,16 @@ def _content(texts: Sequence[str], marked: int | None) -> str | list[TextBlockPa
     return blocks
 
 
-def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
-    """Return the schema without refused keywords; objects allow no additional keys."""
+def plain_schema(schema: JsonSchema, least: Collection[int] | None = ()) -> dict[str, Any]:
+    """Return the schema without refused keywords; objects allow no additional keys. `least` are the
+    values of `minItems` that are taken; None if all counts are."""
 
     def taken(name: str, value: object) -> bool:
-        return name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1})
+        if name in COUNTS:
+            return least is None or (name == "minItems" and value in least)
+        return name not in _UNTAKEN
 
-    plain = schema_without(schema, taken, partial(plain_schema, bounded=bounded))
+    plain = schema_without(schema, taken, partial(plain_schema, least=least))
     untaken = _UNTAKEN - {"default"} - plain.keys() & schema.keys()
     bounds = [f"{name}: {schema[name]}" for name in sorted(untaken)]
     if bounds:

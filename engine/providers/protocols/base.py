@@ -121,6 +121,17 @@ def schema_without(
     return plain
 
 
+COUNTS: Final = frozenset({"minItems", "maxItems"})
+"""Sent to every server until it refuses them: without them, small models write lists without
+end."""
+
+
+def has_counts(form: object) -> bool:
+    """Whether a form of answer in a request limits the length of a list."""
+    written = json.dumps(form)
+    return any(f'"{word}": ' in written for word in COUNTS)
+
+
 _MOST_TOOLS: Final = 3
 CALLS_A_TOOL: Final = "calls a tool"
 

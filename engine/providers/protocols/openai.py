@@ -12,12 +12,14 @@ from engine.providers.attempts import Cause, Failure, failure_in, is_error
 from engine.providers.capabilities import BARE_REPLIES, BOUNDS, FOLDED_SYSTEM, REASONING, Step
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
+    COUNTS,
     FINISHES,
     ChatRequest,
     InStreamError,
     Tokens,
     count,
     document,
+    has_counts,
     is_end_mark,
     no_reply,
     note_tool,
@@ -51,12 +53,11 @@ _FINE_TUNED: Final = "ft:"
 """Prefix of fine-tuned models, which according to OpenAI accept no counts and ranges in a
 schema."""
 _NEVER_TAKEN: Final = frozenset({"default", "minLength", "maxLength"})
-_COUNTS_AND_RANGES: Final = frozenset(
+_RANGES: Final = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-    | {"minItems", "maxItems"}
 )
-"""OpenAI documents that it accepts these. Elsewhere any of them can have the whole schema refused,
-or slow the grammar down; the answer is checked against them anyway."""
+"""OpenAI documents that it accepts these. Elsewhere they slow grammars down, and the answer is
+checked against them anyway."""
 
 
 class OpenAIDialect:
@@ -105,6 +106,7 @@ class OpenAIDialect:
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
         roles = {message["role"] for message in body["messages"]}
         names = {FOLDED_SYSTEM} & roles
+        names |= {BOUNDS} if has_counts(body.get("response_format")) else set()
         if MessageRole.ASSISTANT in roles:
             thinks = any(REASONING in message for message in body["messages"])
             names.add(REASONING if thinks else BARE_REPLIES)
@@ -150,19 +152,22 @@ def _response_format(ask: ChatRequest) -> ResponseFormat | None:
         return {"type": "json_object"}
     # OpenAI allows letters, digits, _ and -, up to 64 of them
     name = re.sub(r"[^A-Za-z0-9_-]", "_", str(ask.schema.get("title", "")))[:64] or "answer"
-    bounded = ask.first_party and not ask.model.startswith(_FINE_TUNED) and ask.takes(BOUNDS)
-    schema = strict_schema(ask.schema, bounded=bounded)
+    untaken = _NEVER_TAKEN
+    if not ask.first_party:
+        untaken |= _RANGES
+    if ask.model.startswith(_FINE_TUNED) or not ask.takes(BOUNDS):
+        untaken |= _RANGES | COUNTS
+    schema = strict_schema(ask.schema, untaken)
     return {
         "type": "json_schema",
         "json_schema": {"name": name, "strict": True, "schema": schema},
     }
 
 
-def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
-    """Return the schema in the strict subset: all keys required, no others, no defaults; counts and
-    ranges only if `bounded`."""
-    untaken = _NEVER_TAKEN if bounded else _NEVER_TAKEN | _COUNTS_AND_RANGES
-    inner = partial(strict_schema, bounded=bounded)
+def strict_schema(schema: JsonSchema, untaken: frozenset[str]) -> dict[str, Any]:
+    """Return the schema in the strict subset, without the `untaken` keywords: all keys required, no
+    others."""
+    inner = partial(strict_schema, untaken=untaken)
     strict = schema_without(schema, lambda name, _value: name not in untaken, inner)
     if isinstance(strict.get("properties"), dict):
         strict["required"] = list(strict["properties"])

@@ -81,17 +81,17 @@ def test_bounds_that_the_server_refuses_are_told_in_words() -> None:
     assert plain["properties"]["a"] == {"type": "integer", "description": "(minimum: 1)"}
 
 
-def test_anthropic_itself_takes_that_a_list_is_not_empty() -> None:
+def test_anthropic_itself_takes_that_a_list_is_not_empty_and_others_any_count() -> None:
     rows = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     one = {"title": "t", "type": "object", "properties": {"rows": rows}}
     three = {"title": "t", "type": "object", "properties": {"rows": {**rows, "minItems": 3}}}
     sent = [
         DIALECT.body(ask(schema=schema, first_party=own))["output_config"]["format"]["schema"]
-        for schema, own in ((one, True), (one, False), (three, True))
+        for schema, own in ((one, True), (three, False), (three, True))
     ]
     found = [schema["properties"]["rows"] for schema in sent]
-    assert [row.get("minItems") for row in found] == [1, None, None]
-    assert [row.get("description") for row in found] == [None, "(minItems: 1)", "(minItems: 3)"]
+    assert [row.get("minItems") for row in found] == [1, 3, None]
+    assert [row.get("description") for row in found] == [None, None, "(minItems: 3)"]
 
 
 def test_empty_messages_are_left_out_and_their_neighbours_put_together() -> None:

@@ -23,7 +23,7 @@ from engine.stages.gen_scenarios import GeneratedScenarios
 
 ALL = (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
 SENT = frozenset(
-    {"model", "messages", "system", "temperature", "max_tokens", "seed", "stream_options"}
+    {"model", "messages", "system", "temperature", "max_tokens", "seed", "stream_options", BOUNDS}
 )
 
 
@@ -35,13 +35,14 @@ def taught(
     learned: ModelCapabilities | None = None,
     steps: tuple[Step, ...] = ALL,
     shaped: bool = False,
+    sent: frozenset[str] = SENT - {BOUNDS},
 ) -> Adaptation | None:
     failure = Failure(Cause.STATUS, message, status, param=param)
     return adaptation_from(
         failure,
         classify(failure),
         learned or ModelCapabilities(),
-        sent=SENT,
+        sent=sent,
         steps=steps,
         shaped=shaped,
     )
@@ -123,13 +124,22 @@ def test_structured_output_goes_down_step_by_step() -> None:
 
 def test_a_bound_that_is_refused_is_left_out_before_the_whole_schema_is() -> None:
     refusal = "Invalid schema for response_format 'x': In context=(), 'minItems' is not permitted."
-    found = taught(refusal, param="response_format", shaped=True)
+    found = taught(refusal, param="response_format", shaped=True, sent=SENT)
     assert found is not None
     assert (found.learned, found.certain) == (ModelCapabilities(dropped=frozenset({BOUNDS})), True)
     assert found.note.startswith("takes no minItems in a schema")
-    found = taught(refusal, param="response_format", shaped=True, learned=found.learned)
+    found = taught(refusal, param="response_format", shaped=True, learned=found.learned, sent=SENT)
     assert found is not None
     assert found.learned.step is Step.JSON_OBJECT
+
+
+def test_a_schema_that_is_refused_without_a_reason_is_tried_without_its_bounds_first() -> None:
+    found = taught("Bad request", shaped=True, sent=SENT)
+    assert found is not None
+    assert (found.learned.dropped, found.certain) == ({BOUNDS}, False)
+    found = taught("Bad request", shaped=True, learned=found.learned)
+    assert found is not None
+    assert found.learned.step is Step.PROMPT
 
 
 def test_the_form_in_words_names_every_field_and_its_kind() -> None:
@@ -140,9 +150,9 @@ def test_the_form_in_words_names_every_field_and_its_kind() -> None:
         " instruction (a text)))."
     )
     assert 'type ("positive" or "negative")' in form_in_words(schema_of(GeneratedMetrics))
-    assert form_in_words(judgement_schema(replies=1)).endswith(
-        "evidence (a list, each: a text), reasoning (a text), marks (an object with the fields 1"
-        " (true or false)), present (true or false or null)."
+    assert form_in_words(judgement_schema(1)).endswith(
+        "evidence (a list of at most 5, each: a text), reasoning (a text), marks (an object with"
+        " the fields 1 (true or false)), present (true or false or null)."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_shape_is_asked_for_strictly_then_loosely_then_in_words() -> None:
     assert strict["response_format"]["json_schema"] == {
         "name": "user_turn_",
         "strict": True,
-        "schema": strict_schema(SHAPE),
+        "schema": strict_schema(SHAPE, frozenset({"default"})),
     }
     # a server holds a model to a schema and does not tell it of one
     assert strict["messages"][0]["content"].endswith(f"\n\n{form_in_words(SHAPE)}")
@@ -129,7 +130,7 @@ def test_a_strict_schema_requires_every_key_and_no_other_at_every_depth() -> Non
         "required": ["rows"],
         "$defs": {"Row": {"anyOf": [inner, {"type": "null"}]}},
     }
-    strict = strict_schema(schema)
+    strict = strict_schema(schema, frozenset({"default"}))
     assert strict["required"] == ["rows", "one"]
     for found in (strict, strict["properties"]["one"], strict["$defs"]["Row"]["anyOf"][0]):
         assert found["additionalProperties"] is False
@@ -148,25 +149,22 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize(
-    ("changes", "taken"),
+    ("changes", "count", "range_"),
     [
-        ({"first_party": True}, True),
-        ({}, False),
-        ({"first_party": True, "learned": ModelCapabilities(dropped=frozenset({BOUNDS}))}, False),
+        ({"first_party": True}, 2, 7),
+        ({}, 2, None),
+        ({"learned": ModelCapabilities(dropped=frozenset({BOUNDS}))}, None, None),
+        ({"first_party": True, "model": "ft:gpt-4o-mini:mine"}, None, None),
     ],
 )
-def test_counts_and_ranges_stand_in_the_schema_only_where_they_are_known_to_be_taken(
-    changes: dict[str, Any], *, taken: bool
+def test_counts_are_sent_until_they_are_refused_and_ranges_only_where_they_are_known_to_be_taken(
+    changes: dict[str, Any], count: int | None, range_: int | None
 ) -> None:
-    sent = body(ask(schema=BOUNDED, **changes))["response_format"]["json_schema"]["schema"]
-    assert sent["properties"]["rows"].get("minItems") == (2 if taken else None)
-    assert sent["properties"]["turn"].get("maximum") == (7 if taken else None)
+    said = body(replace(ask(schema=BOUNDED), **changes))
+    sent = said["response_format"]["json_schema"]["schema"]["properties"]
+    assert (sent["rows"].get("minItems"), sent["turn"].get("maximum")) == (count, range_)
     assert "minLength" not in json.dumps(sent)
-
-
-def test_a_fine_tuned_model_is_sent_no_counts_and_ranges() -> None:
-    said = ChatRequest("ft:gpt-4o-mini:mine", (SYSTEM, HELLO), schema=BOUNDED, first_party=True)
-    assert "minItems" not in json.dumps(body(said)["response_format"])
+    assert (BOUNDS in OpenAIDialect().sent(said)) == (count is not None)
 
 
 def test_a_cache_key_is_for_openai_itself() -> None:
