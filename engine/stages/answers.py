@@ -63,8 +63,10 @@ def schema_of(shape: type[Answer]) -> JsonSchema:
     schema: dict[str, Any] = shape.model_json_schema()
     for part in (schema, *schema.get("$defs", {}).values()):
         for field in part.get("properties", {}).values():
-            field.pop("minLength", None)
-            field.pop("maxLength", None)
+            for keyword in ("minLength", "maxLength", "default"):
+                field.pop(keyword, None)
+        if "properties" in part:
+            part["required"] = list(part["properties"])
     return schema
 
 

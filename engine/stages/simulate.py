@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Final
 
 from pydantic import ConfigDict
@@ -19,8 +18,8 @@ from engine.benchmark import Metric, Scenario, Speaker, Stance, Utterance
 from engine.branches import STANCE
 from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import JsonSchema, Message, MessageRole, Model, OnText, Reply
-from engine.stages.answers import Answer, StringField, ask, schema_of
+from engine.providers.model import Message, MessageRole, Model, OnText, Reply
+from engine.stages.answers import Answer, StringField, ask
 from engine.stages.gen_scenarios import scenario_digest
 
 
@@ -74,19 +73,9 @@ class UserTurn(Answer):
     thought: str
     message: str
     """Empty only where the person leaves without another word."""
-    done: bool
-
-
-class _TurnWithoutEnd(UserTurn):
-    # `done` is not part of this schema, but a model that adds it is not asked again because of it
+    # asked for each time, so that all requests of a conversation begin alike and providers can
+    # cache that; a model that leaves it out is not asked again because of it
     done: bool = False
-
-
-@cache
-def _schema_without_done() -> JsonSchema:
-    schema = schema_of(_TurnWithoutEnd)
-    fields = {name: field for name, field in schema["properties"].items() if name != "done"}
-    return {**schema, "properties": fields}
 
 
 def user_system(setup: Setup) -> str:
@@ -117,7 +106,13 @@ def user_system(setup: Setup) -> str:
 def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[Message]:
     """The conversation with its roles flipped: the user model's own messages are `assistant`."""
     instruction = setup.instruction_at(turn)
-    values = {"turn": str(turn), "turns": str(setup.turns), "fence": setup.fence}
+    leave = f" {prompt_text('user_may_leave')}" if setup.may_end_at(turn) else ""
+    values = {
+        "turn": str(turn),
+        "turns": str(setup.turns),
+        "fence": setup.fence,
+        "leave": leave,
+    }
     now = (
         render("user_turn_free", **values)
         if instruction is None
@@ -181,9 +176,10 @@ def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
 
 def _prompts(setup: Setup) -> Sequence[str]:
     if setup.is_neutral:
-        return ("user_system_neutral", "user_begin", "user_turn_free")
+        return ("user_system_neutral", "user_begin", "user_turn_free", "user_may_leave")
     direction = f"user_direction_{setup.metric.track}"
-    return ("user_system", "user_begin", "user_turn", "user_turn_free", "user_plan", direction)
+    turn = ("user_turn", "user_turn_free", "user_may_leave")
+    return ("user_system", "user_begin", *turn, "user_plan", direction)
 
 
 async def user_turn(
@@ -211,11 +207,11 @@ async def user_turn(
         return message_fault(answer.message, setup.fence)
 
     quotable = [said.text for said in spoken if said.speaker is Speaker.TARGET]
-    asking = partial(ask, model, request, seed=seed, check=fault, quotable=quotable, on_text=listen)
-    if setup.may_end_at(turn):
-        return await asking(UserTurn)
-    answer = await asking(_TurnWithoutEnd, schema=_schema_without_done())
-    return UserTurn(thought=answer.thought, message=answer.message, done=False)
+    answer = await ask(
+        model, request, UserTurn, seed=seed, check=fault, quotable=quotable, on_text=listen
+    )
+    may_end = setup.may_end_at(turn)
+    return answer if may_end else answer.model_copy(update={"done": False})
 
 
 async def target_turn(

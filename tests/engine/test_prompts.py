@@ -79,7 +79,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
         *("lint_metric", "lint_scenario", "lint_system", "generate_again"),
         *("check_groups", "check_landmarks", "check_no_quote", "check_system"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
-        *("user_system", "user_system_neutral", "user_turn", "user_turn_free"),
+        *("user_system", "user_system_neutral", "user_turn", "user_turn_free", "user_may_leave"),
         *(f"direction_{track}" for track in Track),
         *(f"user_direction_{track}" for track in Track),
     }

@@ -28,7 +28,6 @@ _SHAPES: Final[Mapping[frozenset[str], str]] = {
     frozenset({"metrics"}): "metrics",
     frozenset({"scenarios"}): "scenarios",
     frozenset({"persona", "landmarks"}): "variant",
-    frozenset({"thought", "message"}): "user_turn",
     frozenset({"thought", "message", "done"}): "user_turn",
     frozenset({"evidence", "reasoning", "marks", "present"}): "judgement",
     frozenset({"guesses"}): "group_guesses",

@@ -7,7 +7,11 @@ import json
 
 import pytest
 
-from engine.benchmark import Landmark, Metric, Scenario, Track
+from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utterance
+from engine.providers.capabilities import ModelCapabilities, Step
+from engine.providers.protocols.anthropic import AnthropicDialect
+from engine.providers.protocols.base import ChatRequest, Dialect
+from engine.providers.protocols.openai import OpenAIDialect
 from engine.stages.simulate import Setup, UserTurn, user_turn
 from tests.models import ScriptedModel
 
@@ -44,24 +48,44 @@ def ask(turn: int, **answer: object) -> tuple[UserTurn, ScriptedModel]:
     return asyncio.run(user_turn(model, setup(1, 3), [], turn, seed=0)), model
 
 
-def test_before_that_it_is_not_asked_whether_it_leaves() -> None:
-    said, model = ask(2)
-    assert not said.done
-    [schema] = model.schemas
-    assert (schema["title"], schema["required"]) == ("user_turn", ["thought", "message"])
-    assert set(schema["properties"]) == {"thought", "message"}
+def test_before_that_whoever_leaves_stays_and_is_not_asked_again() -> None:
+    for answer in ({}, {"done": True}):
+        said, model = ask(2, **answer)
+        assert (said.done, len(model.asked)) == (False, 1)
+        assert "may leave" not in model.asked[0][-1].text
 
 
-def test_a_model_that_leaves_unasked_stays_and_is_not_asked_again() -> None:
-    said, model = ask(2, done=True)
-    assert not said.done
-    assert len(model.asked) == 1
-
-
-def test_from_then_on_it_is_asked_and_may_leave() -> None:
+def test_from_then_on_it_is_told_and_may_leave() -> None:
     said, model = ask(3, done=True)
     assert said.done
+    assert "You may leave after it." in model.asked[0][-1].text
     assert model.schemas[0]["required"] == ["thought", "message", "done"]
+
+
+def common(left: str, right: str) -> int:
+    return next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), len(left))
+
+
+@pytest.mark.parametrize("dialect", [OpenAIDialect(), AnthropicDialect()])
+@pytest.mark.parametrize("step", Step)
+def test_each_request_to_the_person_begins_with_all_of_the_one_before_but_its_last_note(
+    dialect: Dialect, step: Step
+) -> None:
+    """So that providers and local servers find it in their cache, also when `done` is asked for."""
+    played, spoken, before = setup(1, 3), list[Utterance](), ""
+    for turn in range(1, 7):
+        model = ScriptedModel([json.dumps({"thought": "Now.", "message": f"Bye {turn}."})])
+        said = asyncio.run(user_turn(model, played, spoken, turn, seed=0))
+        [messages], [schema] = model.asked, model.schemas
+        learned = ModelCapabilities(step)
+        body = dialect.body(ChatRequest("m", tuple(messages), schema=schema, learned=learned))
+        *rows, note = body["messages"]
+        form = body.get("response_format") or body.get("output_config")
+        request = json.dumps([form, body.get("system"), rows])
+        assert common(before, request) == len(before)
+        assert "Your message number" in note["content"]
+        before = request.removesuffix("]]")
+        spoken += [Utterance(Speaker.USER, said.message), Utterance(Speaker.TARGET, "No.")]
 
 
 def test_who_has_nothing_more_to_say_leaves_without_another_word() -> None:

@@ -21,7 +21,7 @@ from engine.providers.model import Finish, Message, MessageRole
 from engine.stages.answers import Answer, ask
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_scenarios import GeneratedScenarios
-from engine.stages.simulate import _TurnWithoutEnd
+from engine.stages.simulate import UserTurn
 from tests.models import ScriptedModel
 
 CORPUS: Final = [
@@ -32,7 +32,7 @@ CORPUS: Final = [
     .splitlines()
 ]
 SHAPES: Final[dict[str, type[Answer]]] = {
-    "user_turn": _TurnWithoutEnd,
+    "user_turn": UserTurn,
     "judgement": Judgement,
     "scenarios": GeneratedScenarios,
 }
