@@ -79,6 +79,15 @@ class Stance(StrEnum):
         return Stance.NEUTRAL if self is Stance.ADVERSARIAL else Stance.ADVERSARIAL
 
 
+class AnswerForm(StrEnum):
+    """How the user model is asked for a message."""
+
+    JSON = "json"
+    """For its thought, its message and whether it leaves, in JSON."""
+    PLAIN = "plain"
+    """With a short prompt for the message alone, for small models; it plays all turns."""
+
+
 class Role(StrEnum):
     """The roles that a language model plays."""
 

@@ -22,6 +22,8 @@ SWAPPED: Final = (Role.GENERATOR, Role.USER, Role.EVALUATOR)
 _SIGN: Final = "@"
 """Not allowed in the name of a benchmark."""
 STANCE: Final = "stance"
+FORM: Final = "form"
+"""The names under which a conversation keeps what its user model was told to be."""
 _REPLAY: Final = "replay"
 """Not the name of a role, so a label that begins with it is unambiguous."""
 

@@ -22,7 +22,8 @@ class IdMatch:
     benchmark: str
     id: str
     kind: str
-    """`metric`, `scenario` or `conversation`."""
+    """`metric`, `scenario` or `conversation`; `row` for one of work that failed before it became
+    any of these."""
 
 
 ALL: Final = -1
@@ -46,6 +47,12 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
     matches = exact or begun
     if len(matches) == 1:
         return matches[0]
+    if not matches and (failed := reader.failed_rows(text, benchmark)):
+        names = {row.benchmark for row in failed}
+        benchmarks = names if benchmark else {name for name in names if Branch.parse(name) is None}
+        if len(benchmarks) != 1:
+            raise _in_several(text, benchmarks)
+        return IdMatch(failed[0].benchmark, text, "row")
     if not matches:
         raise InputError(_not_found(reader, text, benchmark))
     if exact:

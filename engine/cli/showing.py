@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.benchmark import (
     ENDINGS,
+    AnswerForm,
     ConversationKey,
     Landmark,
     Metric,
@@ -119,8 +120,11 @@ def _as_text(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
             yield from _metric(_find_metric(session, named))
         case "scenario":
             yield from _scenario(session, reader, named)
+        case "row":
+            pass
         case _:
             yield from _conversation(session, reader, named)
+    yield from _failures(reader, named)
 
 
 def _find_metric(session: Session, named: IdMatch) -> Metric:
@@ -207,7 +211,9 @@ def _conversation(session: Session, reader: Reader, named: IdMatch) -> Iterator[
         scripted = f" · {some}" if some else ""
         stance = take.stance
         neutral = f" ({stance})" if stance is Stance.NEUTRAL else ""
-        yield f"  target {take.model} · user model {take.user_model}{neutral}{scripted}"
+        plain = " (in plain text)" if take.form is AnswerForm.PLAIN else ""
+        user = f"{take.user_model}{neutral}{plain}"
+        yield f"  target {take.model} · user model {user}{scripted}"
         yield f"  ended: {_end(take)}"
         for fault in take.faults:
             yield from _wrapped(f"user model, {fault}", "  ! ")
@@ -224,6 +230,18 @@ def _conversation(session: Session, reader: Reader, named: IdMatch) -> Iterator[
         yield from _verdicts(shown, counts.jury)
         yield from _checks(shown.checks)
         yield ""
+
+
+def _failures(reader: Reader, named: IdMatch) -> Iterator[str]:
+    """Why its rows of work failed, with the last answers that could not be used."""
+    for failed in reader.failed_rows(named.id, named.benchmark):
+        yield f"{failed.unit} · {failed.benchmark} · {failed.stage} failed"
+        yield from _wrapped(failed.reason or "no reason was kept", "  ")
+        for unusable in reader.unusable_answers(failed):
+            who = f"{unusable.role} {unusable.model}"
+            yield from _wrapped(f"{who}, last answer, not usable ({unusable.fault}):", "  ")
+            for line in unusable.answer.splitlines():
+                yield from _wrapped(line, "    │ ")
 
 
 def _end(take: StoredTake) -> str:
@@ -312,7 +330,21 @@ def _wrapped(text: str, lead: str) -> list[str]:
 
 def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]:
     head: dict[str, Any] = {"benchmark": named.benchmark, "id": named.id, "kind": named.kind}
+    if failed := reader.failed_rows(named.id, named.benchmark):
+        head["failed"] = [
+            {
+                "stage": row.stage,
+                "reason": row.reason,
+                "unusable_answers": [
+                    {"role": one.role, "model": one.model, "fault": one.fault, "answer": one.answer}
+                    for one in reader.unusable_answers(row)
+                ],
+            }
+            for row in failed
+        ]
     match named.kind:
+        case "row":
+            return head
         case "metric":
             return {**head, "metric": asdict(_find_metric(session, named))}
         case "scenario":

@@ -241,7 +241,7 @@ def shown_take(conversation: Conversation) -> dict[str, Any]:
     return {
         **take_values(
             conversation.take,
-            "take target sample model user_model scripted stop_reason user_faults",
+            "take target sample model user_model form scripted stop_reason user_faults",
         ),
         **_counts(conversation.why_not),
         "passed": conversation.passed,

@@ -146,6 +146,7 @@ _TAKE: Final[Mapping[str, Callable[[StoredTake], object]]] = {
     "take": attrgetter("number"),
     "model": attrgetter("model"),
     "user_model": attrgetter("user_model"),
+    "form": attrgetter("form"),
     "scripted": attrgetter("scripted"),
     "stop_reason": attrgetter("stop_reason"),
     "detail": attrgetter("detail"),

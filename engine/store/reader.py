@@ -58,6 +58,7 @@ from engine.store.tables import (
     ScenarioRow,
     StateRow,
     StoredTake,
+    UnusableRow,
     Verdict,
     utc_datetime,
 )
@@ -601,6 +602,25 @@ class Reader:
             (benchmark,),
         )
         return read_all(StateRow, rows)
+
+    def failed_rows(self, unit: str, benchmark: str | None = None) -> list[StateRow]:
+        """Return what failed of the rows of work with this name, in any benchmark or in one."""
+        return [
+            row
+            for row in self.failed_units()
+            if row.unit == unit and benchmark in {None, row.benchmark}
+        ]
+
+    def unusable_answers(self, failed: StateRow) -> list[UnusableRow]:
+        """Return the last unusable answer of each model that a row of work failed with."""
+        rows = self.connection.all(
+            "SELECT *, max(seq) FROM unusable WHERE benchmark = ? AND unit = ? AND stage = ? "
+            "AND seq > coalesce((SELECT max(seq) FROM state WHERE benchmark = ?1 AND unit = ?2 "
+            "AND stage = ?3 AND state = 'running' AND seq < ?4), 0) "
+            "GROUP BY role, model ORDER BY seq",
+            (failed.benchmark, failed.unit, failed.stage.value, failed.seq),
+        )
+        return read_all(UnusableRow, rows)
 
     def attempts_before(self, failed: StateRow, limit: int = 12) -> list[AttemptRow]:
         """Return the last attempts for a row of work before it failed, oldest first. Only the

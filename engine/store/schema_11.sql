@@ -149,3 +149,17 @@ CREATE TABLE unsettled (
 -- Replies that a provider's filter withheld, or that its model refused: few, and counted beside each
 -- target, so they are found without reading any text.
 CREATE INDEX message_withheld ON message (take) WHERE finish IN ('content_filter', 'refusal');
+
+-- The last answer of a model that could not be used, however often it was asked again: its row of
+-- work failed with it.
+CREATE TABLE unusable (
+    seq       INTEGER PRIMARY KEY,
+    at        INTEGER NOT NULL,
+    benchmark TEXT NOT NULL,
+    stage     TEXT NOT NULL,
+    unit      TEXT NOT NULL,
+    role      TEXT NOT NULL,
+    model     TEXT NOT NULL,            -- label
+    fault     TEXT NOT NULL,            -- why it could not be used
+    answer    TEXT NOT NULL             -- as received, its beginning
+) STRICT;

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 from engine.benchmark import (
     BASE_SCENARIO,
+    AnswerForm,
     ConversationKey,
     Metric,
     Role,
@@ -27,7 +28,7 @@ from engine.benchmark import (
     Usage,
     When,
 )
-from engine.branches import STANCE
+from engine.branches import FORM, STANCE
 from engine.checks import CheckAnswer, CheckKind, UserFault, landmark_faults
 from engine.display import marked_turns
 from engine.facts import NoteKind
@@ -169,6 +170,12 @@ class TakeRow(StoredRow):
         """What its user model was after; adversarial for an imported take that does not say."""
         name = (self.depends or {}).get(STANCE)
         return Stance(name) if name in set(Stance) else Stance.ADVERSARIAL
+
+    @property
+    def form(self) -> AnswerForm:
+        """How its user model was asked for messages."""
+        name = (self.depends or {}).get(FORM)
+        return AnswerForm.PLAIN if name == AnswerForm.PLAIN else AnswerForm.JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,6 +457,21 @@ class UnsettledRow(StoredRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableRow(StoredRow):
+    """The last answer of a model that could not be used."""
+
+    benchmark: str
+    stage: Stage
+    unit: str
+    role: Role
+    model: str
+    fault: str
+    """Why it could not be used."""
+    answer: str
+    """Its beginning, as received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedRow(StoredRow):
     """A model was found not to support something."""
 
@@ -472,6 +494,7 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "take_check": CheckRow,
     "attempt": AttemptRow,
     "unsettled": UnsettledRow,
+    "unusable": UnusableRow,
     "learned": LearnedRow,
     "label_sample": LabelSampleRow,
     "review": ReviewRow,

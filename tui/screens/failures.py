@@ -14,7 +14,7 @@ from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.link import Command, Request, WorkRow
 from engine.pipeline.remedies import FailureGroup, KnownFailure, failure_kind
-from engine.store.tables import AttemptRow, StateRow
+from engine.store.tables import AttemptRow, StateRow, UnusableRow
 from tui.format import STAGE_NAMES
 from tui.screens.base import Shell, ShellCommand
 from tui.state.related import Subject
@@ -48,6 +48,7 @@ class FailureList(Entries):
         self.parked: dict[str, str] = {}
         self._loaded = False
         self._attempts: Sequence[AttemptRow] | None = None
+        self._unusable: Sequence[UnusableRow] = ()
         """The calls of the row under the cursor; None while they are read."""
         self._attempts_of: int | None = None
         """The failure that the attempts belong to."""
@@ -202,7 +203,7 @@ class FailureList(Entries):
                 Passage("do", "do", "Mend what it names, then press a: it is called again."),
             ]
         if self.unit is not None:
-            return failure_blocks(self.unit, self._attempts)
+            return failure_blocks(self.unit, self._attempts, self._unusable)
         if not self._loaded:
             return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
         words = "Nothing has failed. Failures appear here, with cause and remedy."
@@ -213,9 +214,11 @@ class FailureList(Entries):
         unit = self.unit
         if unit is None or unit.seq == self._attempts_of:
             return
-        self._attempts, self._attempts_of = None, unit.seq
+        self._attempts, self._unusable, self._attempts_of = None, (), unit.seq
+        reader = self._shell.watch.reader
         try:
-            self._attempts = await asyncio.to_thread(self._shell.watch.reader.attempts_before, unit)
+            self._unusable = await asyncio.to_thread(reader.unusable_answers, unit)
+            self._attempts = await asyncio.to_thread(reader.attempts_before, unit)
         except StoreError as error:
             self._shell.tell(str(error), bad=True)
             return
@@ -303,7 +306,11 @@ def _group_blocks(ailment: KnownFailure, units: Sequence[StateRow]) -> list[Bloc
     return [Rule("what", ailment.name_in_words), _advice(ailment), *reason_blocks]
 
 
-def failure_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[Block]:
+def failure_blocks(
+    unit: StateRow,
+    attempts: Sequence[AttemptRow] | None,
+    unusable: Sequence[UnusableRow] = (),
+) -> list[Block]:
     """Why a row failed, what to do, and its last calls; None while they are read."""
     at = unit.when.astimezone().strftime("%H:%M:%S")
     stage = STAGE_NAMES[unit.stage]
@@ -311,6 +318,10 @@ def failure_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> lis
         Rule("what", f"{one_line(unit.unit)}  {stage} of {one_line(unit.benchmark)}", at),
         Passage("why", "because", display_text(unit.reason or "") or "no reason was kept"),
         _advice(failure_kind(unit.reason or "")),
+        *(
+            Passage(("answer", one.seq), f"{one.role} said", display_text(one.answer))
+            for one in unusable
+        ),
         *_calls(attempts),
     ]
 
