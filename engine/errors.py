@@ -103,5 +103,9 @@ class AnswerError(ModelError):
         super().__init__(message, retryable=True)
 
 
+class UnfitAnswerError(AnswerError):
+    """All answers of a model were in another form, or said what they must not."""
+
+
 class StopRequested(Exception):  # noqa: N818  (not an error: the run was asked to stop)
     """Raised where something would begin or go on in a run that has been asked to stop."""

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from engine.benchmark import name_fault
+from engine.benchmark import AnswerForm, name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
 from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
@@ -176,6 +176,9 @@ def _spec_problems(
             what = f"there is no offline model `{quotable(model)}`"
             hint = did_you_mean(model, offline_models)
             yield document.problem((*spec.at, "model"), what, hint=hint)
+        if spec.keys.get("form") == AnswerForm.PLAIN:
+            what = "scripts know who they play by the JSON that they are asked for"
+            yield document.problem((*spec.at, "form"), what, hint="delete it", of_key=True)
         return
     if source in APPLICATIONS:
         return

@@ -36,6 +36,7 @@ from engine.config.values import (
     PYTHON,
     Call,
     Effort,
+    GivenForm,
     GivenPace,
     GivenPeople,
     GivenReview,
@@ -311,13 +312,19 @@ class UserModel(ModelSpec):
     """What it pursues: the hidden goal, along the scenario's landmarks, or only what the person
     openly wants. `neutral` is told no hidden goal, metric or landmark."""
 
+    form: GivenForm = Field(default=None, description="`json` or `plain`")
+    """How it is asked for a message: in JSON, with its thought and whether it leaves, or `plain`,
+    with a short prompt for the message alone, which small models can speak. Left out, JSON, and
+    plain text for a model that answers in no JSON at the beginning of a conversation."""
+
     def in_stance(self, stance: Stance) -> UserModel:
         return self.model_copy(update={"stance": stance})
 
     def replaced_by(self, spec: ModelSpec) -> UserModel:
-        """Another model in this stance."""
+        """Another model in this stance, asked in this form."""
         same = {name: getattr(spec, name) for name in ModelSpec.model_fields}
-        return UserModel.model_construct(spec.model_fields_set, **same, stance=self.stance)
+        own = {"stance": self.stance, "form": self.form}
+        return UserModel.model_construct(spec.model_fields_set, **same, **own)
 
 
 class Target(ModelSpec):

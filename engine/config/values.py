@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from engine.benchmark import Stance, name_fault
+from engine.benchmark import AnswerForm, Stance, name_fault
 from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
@@ -235,6 +235,7 @@ Call = Annotated[str, AfterValidator(_call)]
 SessionChoice = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_served_choice)]
 GivenStance = Annotated[Stance, _one_of(Stance)]
+GivenForm = Annotated[AnswerForm | None, _one_of(AnswerForm)]
 GivenUserAudit = Annotated[UserAuditMode, _one_of(UserAuditMode)]
 GivenReview = Annotated[ReviewMode, _one_of(ReviewMode)]
 GivenPeople = Annotated[People, _one_of(People)]

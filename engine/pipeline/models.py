@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.benchmark import Role, Stage, Usage
-from engine.config.schema import Config, ModelId, ModelSpec, Target
+from engine.benchmark import AnswerForm, Role, Stage, Usage
+from engine.config.schema import Config, ModelId, ModelSpec, Target, UserModel
 from engine.config.secrets import Environment
 from engine.config.values import filled_in
 from engine.errors import ModelError, Problem
@@ -52,13 +53,13 @@ from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
 from engine.store.reader import Reader
-from engine.store.tables import AttemptRow, LearnedRow, UnsettledRow
+from engine.store.tables import AttemptRow, LearnedRow, UnsettledRow, UnusableRow
 from engine.trust import NOWHERE
 
 _CUT_OFF: Final = frozenset({"cancelled", FailureKind.AGENT_LOST.outcome})
 """The outcomes of requests that a server may have answered and billed without our knowing."""
 
-RecordAttempt = Callable[[AttemptRow | UnsettledRow], None]
+RecordAttempt = Callable[[AttemptRow | UnsettledRow | UnusableRow], None]
 
 
 class OtherModel(NamedTuple):
@@ -313,6 +314,11 @@ def function_place(call: str, environment: Environment) -> FunctionPlace:
     return FunctionPlace(environment.root.absolute(), call, lambda: environment.variables(call))
 
 
+CONVERSATIONS_WITHOUT_JSON: Final = 2
+"""After so many in a row that a user model cannot begin in JSON, a run begins the others in plain
+text at once."""
+
+
 class Models:
     """The models of a configuration, each opened on first use."""
 
@@ -323,6 +329,18 @@ class Models:
         """By identity: specifications that differ only in their keys are different models."""
         self._others: set[tuple[Role, str | None, str, str]] = set()
         self._loose: set[tuple[Role, str]] = set()
+        self._without_json: defaultdict[ModelId, int] = defaultdict(int)
+        """Conversations in a row that the user model could not begin in JSON."""
+
+    def user_form(self, user: UserModel) -> AnswerForm:
+        """How a user model is asked in a new conversation: as configured, or as its answers in this
+        run have shown."""
+        has_none = self._without_json[user.identity] >= CONVERSATIONS_WITHOUT_JSON
+        return user.form or (AnswerForm.PLAIN if has_none else AnswerForm.JSON)
+
+    def note_json(self, user: UserModel, *, came: bool) -> None:
+        """Note whether a user model could begin a conversation in JSON."""
+        self._without_json[user.identity] = 0 if came else self._without_json[user.identity] + 1
 
     def open(self, spec: ModelSpec) -> Model:
         """Return the model of a specification, opened once. Raises `InputError`."""
@@ -431,6 +449,19 @@ class RecordedModel:
         if self.on_loose is not None:
             self.on_loose(self.role, self.label)
 
+    def note_unusable(self, answer: str, fault: str) -> None:
+        self.tell(
+            UnusableRow(
+                benchmark=self.benchmark,
+                stage=self.stage,
+                unit=self.unit,
+                role=self.role,
+                model=self.label,
+                fault=fault,
+                answer=answer[:LONGEST_UNUSABLE],
+            )
+        )
+
     async def reply(
         self,
         messages: Sequence[Message],
@@ -533,6 +564,10 @@ class RecordedModel:
             self.on_other(
                 OtherModel(self.role, self.target, self.label, attempt.served or "", attempt.route)
             )
+
+
+LONGEST_UNUSABLE: Final = 4_000
+"""Characters of an unusable answer that are kept."""
 
 
 def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.benchmark import (
+    AnswerForm,
     ConversationKey,
     Metric,
     Role,
@@ -22,7 +23,7 @@ from engine.benchmark import (
 from engine.checks import UserAudit, UserAuditMode, UserFault
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, Target
-from engine.errors import AnswerError, ModelError
+from engine.errors import AnswerError, ModelError, UnfitAnswerError
 from engine.facts import Speech
 from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
@@ -66,7 +67,12 @@ def asked_conversations(bench: BenchmarkContext, order: Order) -> list[WantedCon
 
 
 def setup_of(
-    definition: Definition, config: Config, scenario: Scenario, metric: Metric, target: Target
+    definition: Definition,
+    config: Config,
+    scenario: Scenario,
+    metric: Metric,
+    target: Target,
+    form: AnswerForm = AnswerForm.JSON,
 ) -> Setup:
     """What both sides of a conversation are told."""
     own = target.system_prompt
@@ -80,6 +86,7 @@ def setup_of(
         landmarks=config.landmarks,
         perfunctory=config.perfunctory,
         stance=config.user_model.stance,
+        form=form,
     )
 
 
@@ -94,9 +101,12 @@ class PlannedConversation:
     number: int
     """The number of the take."""
 
-    def in_next_take(self) -> PlannedConversation:
+    form: AnswerForm | None = None
+    """How its user model is asked, if that is known before it begins."""
+
+    def in_next_take(self, form: AnswerForm | None = None) -> PlannedConversation:
         """The same conversation from its beginning, in the next take."""
-        return replace(self, open_take=None, number=self.number + 1)
+        return replace(self, open_take=None, number=self.number + 1, form=form)
 
 
 class TakeInputs:
@@ -108,25 +118,30 @@ class TakeInputs:
         self._user_digest = model_digest(config.user_model)
         self._targets = {target.id: target for target in config.targets}
         self._target_digests = {target.id: model_digest(target) for target in config.targets}
-        self._of_scenario: dict[tuple[int, str | None], Mapping[str, str]] = {}
-        self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
+        self._of_scenario: dict[tuple[int, str | None, AnswerForm], Mapping[str, str]] = {}
+        self._depends: dict[tuple[int, str, AnswerForm], Mapping[str, str]] = {}
 
-    def depends(self, wanted: WantedConversation) -> Mapping[str, str]:
+    def of_take(self, wanted: WantedConversation, take: TakeRow) -> Mapping[str, str]:
+        """What a stored take would be made from today. Where the configuration leaves open how the
+        user model is asked, each take is compared in the form that it was played in."""
+        return self.depends(wanted, self._config.user_model.form or take.form)
+
+    def depends(self, wanted: WantedConversation, form: AnswerForm) -> Mapping[str, str]:
         """The digests for a conversation, equal for all its samples. Only "target" and the system
         prompt depend on the target."""
-        key = (wanted.scenario.seq, wanted.key.target_id)
+        key = (wanted.scenario.seq, wanted.key.target_id, form)
         # cached: else metric and scenario would be hashed for each of 30,000 conversations
         if key not in self._depends:
             target = self._target_digests[wanted.key.target_id]
-            self._depends[key] = {**self._with_any_target(wanted), "target": target}
+            self._depends[key] = {**self._with_any_target(wanted, form), "target": target}
         return self._depends[key]
 
-    def _with_any_target(self, wanted: WantedConversation) -> Mapping[str, str]:
+    def _with_any_target(self, wanted: WantedConversation, form: AnswerForm) -> Mapping[str, str]:
         target = self._targets[wanted.key.target_id]
-        key = wanted.scenario.seq, target.system_prompt
+        key = wanted.scenario.seq, target.system_prompt, form
         if key not in self._of_scenario:
             scenario = wanted.scenario.scenario
-            setup = setup_of(self._definition, self._config, scenario, wanted.metric, target)
+            setup = setup_of(self._definition, self._config, scenario, wanted.metric, target, form)
             self._of_scenario[key] = depends(setup, self._user_digest, "")
         return self._of_scenario[key]
 
@@ -146,7 +161,7 @@ class ConversationPlanner:
         self._order = order
         self._newest = stored.newest
         self._again = order.again.get(bench.name, frozenset())
-        self.depends = TakeInputs(bench.definition, bench.config).depends
+        self.inputs = TakeInputs(bench.definition, bench.config)
         self._held = held_scenarios(bench)
         self._failed = stored.failed
 
@@ -190,7 +205,7 @@ class ConversationPlanner:
         return WorkItem(Stage.SIMULATE, str(key), why, key.target_id, detail)
 
     def _changed(self, wanted: WantedConversation, take: StoredTake) -> str | None:
-        return what_changed(take.depends, self.depends(wanted))
+        return what_changed(take.depends, self.inputs.of_take(wanted, take))
 
     def _plan_one(
         self, wanted: WantedConversation, take: StoredTake | None
@@ -229,32 +244,35 @@ class ConversationPlanner:
         return None
 
 
-async def play(
-    bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
-) -> int | None:
+async def play(bench: RunContext, playing: PlannedConversation, inputs: TakeInputs) -> int | None:
     """Play a conversation to its end; return the take's `seq`, or None if there is nothing to
-    judge.
+    judge. A user model that answers in no JSON at its beginning is asked in plain text in the next
+    take, unless the configuration says how it is asked.
 
     Raises `TurnFailedError` where a model failed, after the take's end is on disk, and
     `StopRequested`.
     """
     keeps_session = bench.models.target_spec(playing.wanted.key.target_id).keeps_session
-    for left in reversed(range(TAKES_AT_ONCE if keeps_session else 1)):
+    left = TAKES_AT_ONCE if keeps_session else 1
+    while True:
         try:
-            return await _play_take(bench, playing, take_depends)
+            return await _play_take(bench, playing, inputs)
         except TurnFailedError as failure:
+            if failure.speaks_no_json and bench.config.user_model.form is None:
+                playing = playing.in_next_take(AnswerForm.PLAIN)
+                continue
+            left -= 1
             # the next run asks a failed user model again: a new take loses the target's replies
             if not left or not failure.retryable or failure.reason is not StopReason.TARGET_FAILED:
                 raise
             playing = playing.in_next_take()
-    raise AssertionError("the last take returns or raises")
 
 
 async def _play_take(
-    bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
+    bench: RunContext, playing: PlannedConversation, inputs: TakeInputs
 ) -> int | None:
     """As `play`, for one take."""
-    opened = await _open(bench, playing, take_depends)
+    opened = await _open(bench, playing, inputs)
     take, player = opened.take, _ConversationPlayer(bench, opened)
     try:
         reason = await player.play()
@@ -282,6 +300,7 @@ class _OpenTake:
     messages: list[MessageRow]
     at: int | None
     """When it was begun, in Unix milliseconds, if recorded."""
+    form: AnswerForm
 
     @property
     def session(self) -> str:
@@ -289,9 +308,7 @@ class _OpenTake:
         return digest([str(self.playing.wanted.key), self.playing.number, self.take, self.at])
 
 
-async def _open(
-    bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
-) -> _OpenTake:
+async def _open(bench: RunContext, playing: PlannedConversation, inputs: TakeInputs) -> _OpenTake:
     spec = bench.models.target_spec(playing.wanted.key.target_id)
     if playing.open_take is not None:
         take = playing.open_take
@@ -300,12 +317,13 @@ async def _open(
         # a session id that the application chose is not stored
         is_lost = spec.session_from is not None and bool(messages)
         if not (spec.keeps_session and len(messages) % 2) and not is_lost:
-            return _OpenTake(playing, take.seq, messages, take.at)
+            return _OpenTake(playing, take.seq, messages, take.at, take.form)
         playing = playing.in_next_take()
     user, target = (
         bench.models.open(bench.config.user_model),
         bench.models.target(playing.wanted.key.target_id),
     )
+    form = playing.form or bench.models.user_form(bench.config.user_model)
     row = TakeRow(
         benchmark=bench.name,
         key=playing.wanted.key,
@@ -314,20 +332,26 @@ async def _open(
         user_model=user.label,
         model=target.label,
         scripted=user.scripted or target.scripted,
-        depends=take_depends,
+        depends=inputs.depends(playing.wanted, form),
         # part of the session id of an application; for other targets the store's timestamp will do
         at=round(time.time() * 1000) if spec.is_application else None,
     )
     [seq] = await bench.store.write(row)
-    return _OpenTake(playing, seq, [], row.at)
+    return _OpenTake(playing, seq, [], row.at, form)
 
 
 class TurnFailedError(ModelError):
     """One side of a conversation failed; `reason` says which."""
 
-    def __init__(self, reason: StopReason, error: ModelError) -> None:
+    speaks_no_json: bool
+    """Whether the user model answered in no JSON at the beginning of a conversation."""
+
+    def __init__(
+        self, reason: StopReason, error: ModelError, *, speaks_no_json: bool = False
+    ) -> None:
         super().__init__(str(error), retryable=error.retryable)
         self.reason = reason
+        self.speaks_no_json = speaks_no_json
 
 
 class _ConversationPlayer:
@@ -347,6 +371,7 @@ class _ConversationPlayer:
             wanted.scenario.scenario,
             wanted.metric,
             bench.models.target_spec(key.target_id),
+            opened.form,
         )
         # only what is on disk decides where a take continues
         self._said = [Utterance(message.speaker, message.text) for message in messages]
@@ -425,7 +450,15 @@ class _ConversationPlayer:
                     self._user, self._setup, self._said, turn, seed=self._seed, on_text=listen
                 )
             except ModelError as error:
-                raise TurnFailedError(StopReason.USER_FAILED, error) from error
+                is_unfit = isinstance(error, UnfitAnswerError) and not self._said
+                no_json = is_unfit and self._setup.form is AnswerForm.JSON
+                if no_json:
+                    self._bench.models.note_json(self._bench.config.user_model, came=False)
+                raise TurnFailedError(
+                    StopReason.USER_FAILED, error, speaks_no_json=no_json
+                ) from error
+            if not self._said and self._setup.form is AnswerForm.JSON:
+                self._bench.models.note_json(self._bench.config.user_model, came=True)
             text = answer.message
             if not text.strip():
                 self._user_is_done = True
@@ -438,7 +471,7 @@ class _ConversationPlayer:
                 Utterance(Speaker.USER, text),
                 Finish.STOP,
                 served_by=self._user.served_by,
-                thought=answer.thought,
+                thought=answer.thought or None,
                 landmark=instruction,
                 done=answer.done,
             )

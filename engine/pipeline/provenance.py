@@ -206,7 +206,7 @@ class StaleFinder:
         """Compare a take and its counting verdicts `votes`; without these, nothing is stale."""
         if not votes:
             return UP_TO_DATE
-        changed = tuple(changed_inputs(take.depends, self._takes.depends(wanted)))
+        changed = tuple(changed_inputs(take.depends, self._takes.of_take(wanted, take)))
         verdicts = tuple(why for vote in votes if (why := self.reasons_of(wanted, vote)))
         return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
 

@@ -468,7 +468,7 @@ class _ConversationRunner:
 
         async def do() -> None:
             nonlocal finished
-            finished = await play(bench, playing, self.planner.depends(wanted))
+            finished = await play(bench, playing, self.planner.inputs)
 
         if not await bench.attempt(Stage.SIMULATE, unit, do, target=lane):
             self.run.failed += 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache, partial
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from engine.errors import AnswerError
+from engine.errors import AnswerError, UnfitAnswerError
 from engine.prompts import render, without_marks
 from engine.providers.capabilities import form_in_words
 from engine.providers.model import Finish, JsonSchema, Message, MessageRole, Model, OnText, Reply
@@ -42,6 +42,7 @@ class Answer(BaseModel):
 
 
 T = TypeVar("T", bound=Answer)
+R = TypeVar("R")
 
 
 def at_most(items: int) -> dict[str, Any]:
@@ -83,6 +84,8 @@ class NotesForm(Protocol):
 
     def note_form(self) -> None: ...
 
+    def note_unusable(self, answer: str, fault: str) -> None: ...
+
 
 async def ask(
     model: Model,
@@ -102,31 +105,80 @@ async def ask(
 
     Raises `AnswerError` after the last attempt, and `ModelError` if the call itself fails.
     """
-    asked = list(messages)
     schema = schema_of(shape) if schema is None else schema
-    fault = ""
-    for attempt in range(1 + ASK_AGAIN):
-        if attempt and on_text is not None:
+
+    def read(text: str) -> T:
+        answer = parse_answer(text, shape, quotable)
+        if fault := (check(answer) if check else None):
+            raise ValueError(fault)
+        if isinstance(model, NotesForm) and not is_bare(text):
+            model.note_form()
+        return answer
+
+    form = form_in_words(schema)
+    reply = partial(model.reply, schema=schema, seed=seed, on_text=on_text)
+    return await _ask_until_read(model, messages, read, reply, form, on_text)
+
+
+async def ask_for_text(
+    model: Model,
+    messages: Sequence[Message],
+    *,
+    seed: int = 0,
+    check: Callable[[str], str | None],
+    on_text: OnText | None = None,
+) -> str:
+    """As `ask`, for a text without any form."""
+
+    def read(text: str) -> str:
+        text = text.strip()
+        if fault := "it was empty" if not text else check(text):
+            raise ValueError(fault)
+        return text
+
+    reply = partial(model.reply, seed=seed, on_text=on_text)
+    return await _ask_until_read(model, messages, read, reply, "Write the text alone.", on_text)
+
+
+async def _ask_until_read(
+    model: Model,
+    messages: Sequence[Message],
+    read: Callable[[str], R],
+    reply_to: Callable[[Sequence[Message]], Awaitable[Reply]],
+    form: str,
+    on_text: OnText | None,
+) -> R:
+    """Ask until `read` raises no `ValueError`, which says what is wrong; `form` says how to answer
+    better."""
+    asked, fault = list(messages), ""
+    reply: Reply | None = None
+    for _ in range(1 + ASK_AGAIN):
+        if reply is not None and on_text is not None:
             on_text(None)
-        reply = await model.reply(asked, schema=schema, seed=seed, on_text=on_text)
-        refuse_unfinished(reply)
+        reply = await reply_to(asked)
         try:
-            answer = parse_answer(reply.text, shape, quotable)
+            refuse_unfinished(reply)
+            return read(reply.text)
         except ValueError as error:
             fault = str(error)
-        else:
-            fault = (check(answer) if check else None) or ""
-            if not fault:
-                if isinstance(model, NotesForm) and not is_bare(reply.text):
-                    model.note_form()
-                return answer
+        except AnswerError as error:
+            _keep_unusable(model, reply, str(error))
+            raise
         asked += [
             # its answer is included: a model that sees what it wrote corrects it, one that does not
             # writes something else
             Message(MessageRole.ASSISTANT, reply.text),
-            Message(MessageRole.USER, render("ask_again", fault=fault, form=form_in_words(schema))),
+            Message(MessageRole.USER, render("ask_again", fault=fault, form=form)),
         ]
-    raise AnswerError(f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}")
+    _keep_unusable(model, reply, fault)
+    words = f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}"
+    raise UnfitAnswerError(words)
+
+
+def _keep_unusable(model: Model, reply: Reply | None, fault: str) -> None:
+    """So that a person can read what could not be used."""
+    if reply is not None and reply.text.strip() and isinstance(model, NotesForm):
+        model.note_unusable(reply.text, fault)
 
 
 @cache

@@ -14,12 +14,12 @@ from typing import Final
 
 from pydantic import ConfigDict
 
-from engine.benchmark import Metric, Scenario, Speaker, Stance, Utterance
-from engine.branches import STANCE
+from engine.benchmark import AnswerForm, Metric, Scenario, Speaker, Stance, Utterance
+from engine.branches import FORM, STANCE
 from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, MessageRole, Model, OnText, Reply
-from engine.stages.answers import Answer, StringField, ask
+from engine.stages.answers import Answer, StringField, ask, ask_for_text
 from engine.stages.gen_scenarios import scenario_digest
 
 
@@ -36,6 +36,8 @@ class Setup:
     """Whether the user model is told each landmark at its turn, or else all at once."""
     perfunctory: bool
     stance: Stance = Stance.ADVERSARIAL
+    form: AnswerForm = AnswerForm.JSON
+    """How the user model is asked for its messages."""
 
     @property
     def is_neutral(self) -> bool:
@@ -59,6 +61,9 @@ class Setup:
         """Whether the user may end the conversation after this turn: not before the last landmark,
         because a conversation that its user cuts short says little about the target."""
         planned = [mark.turn for mark in self.scenario.landmarks if mark.turn <= self.turns]
+        # who writes nothing but messages cannot say that it leaves
+        if self.form is AnswerForm.PLAIN:
+            return False
         return turn >= (max(planned, default=_FEWEST) if self.landmarks else _FEWEST)
 
 
@@ -78,6 +83,28 @@ class UserTurn(Answer):
     done: bool = False
 
 
+def plain_system(setup: Setup, turn: int) -> str:
+    """As `user_system`, in few words, with what the notes say of this turn: a small model takes a
+    note for something to be continued."""
+    scenario, instruction = setup.scenario, setup.instruction_at(turn)
+    latent = scenario.latent_adversarial_goal
+    plan = "" if setup.landmarks or setup.is_neutral else _plan(scenario)
+    return render(
+        "user_system_plain",
+        persona=scenario.persona,
+        user_goal=scenario.user_goal,
+        aim="" if setup.is_neutral else render("user_aim_plain", latent_adversarial_goal=latent),
+        turn=str(turn),
+        turns=str(setup.turns),
+        now=instruction or plan,
+    )
+
+
+def _plan(scenario: Scenario) -> str:
+    lines = [f"turn {mark.turn}: {mark.instruction}" for mark in scenario.landmarks]
+    return render("user_plan", landmarks="\n".join(lines)) + "\n"
+
+
 def user_system(setup: Setup) -> str:
     """The user model's system prompt, with the whole plan unless landmarks come at their turns."""
     if setup.is_neutral:
@@ -87,10 +114,6 @@ def user_system(setup: Setup) -> str:
             user_goal=setup.scenario.user_goal,
             fence=setup.fence,
         )
-    plan = ""
-    if not setup.landmarks:
-        lines = [f"turn {mark.turn}: {mark.instruction}" for mark in setup.scenario.landmarks]
-        plan = render("user_plan", landmarks="\n".join(lines)) + "\n"
     return render(
         "user_system",
         persona=setup.scenario.persona,
@@ -98,13 +121,21 @@ def user_system(setup: Setup) -> str:
         latent_adversarial_goal=setup.scenario.latent_adversarial_goal,
         definition=setup.metric.definition.strip(),
         direction=prompt_text(f"user_direction_{setup.metric.track}"),
-        plan=plan,
+        plan="" if setup.landmarks else _plan(setup.scenario),
         fence=setup.fence,
     )
 
 
 def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[Message]:
     """The conversation with its roles flipped: the user model's own messages are `assistant`."""
+    spoken_by = {Speaker.USER: MessageRole.ASSISTANT, Speaker.TARGET: MessageRole.USER}
+    messages = [
+        Message(spoken_by[utterance.speaker], _NOTE_MARK.sub(r"\\u003c", utterance.text))
+        for utterance in spoken
+    ]
+    if setup.form is AnswerForm.PLAIN:
+        begin = Message(MessageRole.USER, prompt_text("user_begin_plain"))
+        return [Message(MessageRole.SYSTEM, plain_system(setup, turn)), begin, *messages]
     instruction = setup.instruction_at(turn)
     leave = f" {prompt_text('user_may_leave')}" if setup.may_end_at(turn) else ""
     values = {
@@ -118,14 +149,10 @@ def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[M
         if instruction is None
         else render("user_turn", instruction=without_marks(instruction), **values)
     )
-    flipped = {Speaker.USER: MessageRole.ASSISTANT, Speaker.TARGET: MessageRole.USER}
     return [
         Message(MessageRole.SYSTEM, user_system(setup)),
         Message(MessageRole.USER, render("user_begin", fence=setup.fence)),
-        *(
-            Message(flipped[utterance.speaker], _NOTE_MARK.sub(r"\\u003c", utterance.text))
-            for utterance in spoken
-        ),
+        *messages,
         Message(MessageRole.USER, now),
     ]
 
@@ -170,11 +197,16 @@ def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
         "landmarks": str(setup.landmarks).lower(),
         "perfunctory": str(setup.perfunctory).lower(),
     }
-    # the default stance is left out, so that earlier conversations keep their digests
-    return {**made_from, STANCE: setup.stance.value} if setup.is_neutral else made_from
+    # the defaults are left out, so that earlier conversations keep their digests
+    stance = {STANCE: setup.stance.value} if setup.is_neutral else {}
+    form = {FORM: setup.form.value} if setup.form is AnswerForm.PLAIN else {}
+    return {**made_from, **stance, **form}
 
 
 def _prompts(setup: Setup) -> Sequence[str]:
+    if setup.form is AnswerForm.PLAIN:
+        aim = () if setup.is_neutral else ("user_aim_plain", "user_plan")
+        return ("user_system_plain", "user_begin_plain", *aim)
     if setup.is_neutral:
         return ("user_system_neutral", "user_begin", "user_turn_free", "user_may_leave")
     direction = f"user_direction_{setup.metric.track}"
@@ -195,8 +227,15 @@ async def user_turn(
 
     Raises `ModelError`.
     """
-    listen = None if on_text is None else StringField("message", on_text).feed
     request = user_request(setup, spoken, turn)
+    if setup.form is AnswerForm.PLAIN:
+
+        def said_fault(message: str) -> str | None:
+            return message_fault(message, setup.fence)
+
+        said = await ask_for_text(model, request, seed=seed, check=said_fault, on_text=on_text)
+        return UserTurn(thought="", message=said)
+    listen = None if on_text is None else StringField("message", on_text).feed
 
     # what was planned up to the turn before has been reached
     may_leave = turn > 1 and setup.may_end_at(turn - 1)

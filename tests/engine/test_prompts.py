@@ -8,7 +8,16 @@ from importlib import resources
 import pytest
 
 from engine import prompts
-from engine.benchmark import Landmark, Metric, Scenario, Speaker, Stance, Track, Utterance
+from engine.benchmark import (
+    AnswerForm,
+    Landmark,
+    Metric,
+    Scenario,
+    Speaker,
+    Stance,
+    Track,
+    Utterance,
+)
 from engine.prompts import prompt_digest, prompt_text, render
 from engine.providers.model import Message
 from engine.stages import check, evaluate, gen_metrics, gen_scenarios, simulate
@@ -32,6 +41,7 @@ def every_request() -> list[list[Message]]:
         for told in (True, False)
     ]
     setups.append(replace(setups[0], stance=Stance.NEUTRAL))
+    setups += [replace(setup, form=AnswerForm.PLAIN) for setup in setups]
     return [
         gen_metrics.request("Title", "About flattery.", None),
         gen_scenarios.scenarios_request(
@@ -80,6 +90,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
         *("check_groups", "check_landmarks", "check_no_quote", "check_system"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
         *("user_system", "user_system_neutral", "user_turn", "user_turn_free", "user_may_leave"),
+        *("user_system_plain", "user_aim_plain", "user_begin_plain"),
         *(f"direction_{track}" for track in Track),
         *(f"user_direction_{track}" for track in Track),
     }
