@@ -104,9 +104,14 @@ class KnownFailure(Enum):
         "model.",
         False,
     )
+    CUT = (
+        "the answer was cut at a limit of output",
+        "Raise `max_tokens` of this model where it is set, or give this role to another model.",
+        False,
+    )
     TOO_LONG = (
-        "it is longer than the model's context or limit of output",
-        "Trying again does not help: play fewer turns, or take a model with more room.",
+        "it is longer than the model's context",
+        "Trying again does not help: give this role to a model with more room.",
         False,
     )
     OVERSIZED = (
@@ -190,9 +195,10 @@ _SIGNS: Final = (
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
     (KnownFailure.OVERSIZED, r"reply is too large"),
     (KnownFailure.NO_REPLIES, r"is not valid HTTP|something that is no reply"),
+    (KnownFailure.CUT, r"answer was cut|output limit"),
     (
         KnownFailure.TOO_LONG,
-        r"context|longer than|too large|output limit|\b413\b",
+        r"context|longer than|too large|\b413\b",
     ),
     (KnownFailure.WITHHELD, r"refused to (answer|play)|filter\b|withheld"),
     (KnownFailure.EMPTY_ANSWER, r"answered with nothing"),

@@ -59,6 +59,8 @@ class Reply:
     """The model that answered, if it is not the one that was asked."""
     session: str | None = None
     """The other side's name for the conversation, if it gives one."""
+    limit: str | None = None
+    """The limit that cut it, in words; None if it was not cut, or the limit is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -426,7 +426,22 @@ class _Call:
         usage = self._usage(result)
         other = None if result.other is None else self.redact(result.other)
         how = finish or result.finish
-        return Reply(result.text, how, usage, result.reasoning, other, result.session)
+        limit = self._limit_in_words(usage) if how is Finish.LENGTH else None
+        return Reply(result.text, how, usage, result.reasoning, other, result.session, limit)
+
+    def _limit_in_words(self, usage: Usage) -> str:
+        """Say which limit has cut a reply."""
+        body = self.sender.dialect.body(self.ask)
+        sent = body.get("max_tokens", body.get("max_completion_tokens"))
+        wrote = "" if usage.output_tokens is None else f", after {usage.output_tokens:,} tokens"
+        if not isinstance(sent, int):
+            return f"a limit of the server{wrote}, as no `max_tokens` is configured"
+        # a server that stops before has no more room, which request and reply share
+        if usage.output_tokens is not None and usage.output_tokens < sent:
+            return f"the model's context{wrote} of {sent:,}"
+        if self.ask.params.max_tokens is None:
+            return f"{sent:,} tokens, asked for as no `max_tokens` is configured"
+        return f"{sent:,} tokens, its `max_tokens` in config.yaml"
 
     def _as_learned(self, ask: ChatRequest) -> ChatRequest:
         """Return the request with what this call and others have learned by now."""

@@ -150,13 +150,19 @@ async def _ask_until_read(
 ) -> R:
     """Ask until `read` raises no `ValueError`, which says what is wrong; `form` says how to answer
     better."""
-    asked, fault = list(messages), ""
+    asked, fault, was_cut = list(messages), "", False
     reply: Reply | None = None
     for _ in range(1 + ASK_AGAIN):
         if reply is not None and on_text is not None:
             on_text(None)
         reply = await reply_to(asked)
         try:
+            if reply.finish is Finish.LENGTH and not was_cut:
+                # without its answer, which may be a list without end and would take up the room
+                was_cut, asked = True, [*messages]
+                fault = f"it was cut at {_limit(reply)}, and so must be shorter"
+                asked.append(Message(MessageRole.USER, _again(fault, form)))
+                continue
             refuse_unfinished(reply)
             return read(reply.text)
         except ValueError as error:
@@ -168,11 +174,19 @@ async def _ask_until_read(
             # its answer is included: a model that sees what it wrote corrects it, one that does not
             # writes something else
             Message(MessageRole.ASSISTANT, reply.text),
-            Message(MessageRole.USER, render("ask_again", fault=fault, form=form)),
+            Message(MessageRole.USER, _again(fault, form)),
         ]
     _keep_unusable(model, reply, fault)
     words = f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}"
     raise UnfitAnswerError(words)
+
+
+def _again(fault: str, form: str) -> str:
+    return render("ask_again", fault=fault, form=form)
+
+
+def _limit(reply: Reply) -> str:
+    return reply.limit or "the model's limit of output"
 
 
 def _keep_unusable(model: Model, reply: Reply | None, fault: str) -> None:
@@ -243,7 +257,8 @@ async def ask_for_items(
 
 
 def refuse_unfinished(reply: Reply) -> None:
-    """Raise `AnswerError` for a refused or cut answer: asking again would get the same."""
+    """Raise `AnswerError` for a refused or cut answer: asking again would get the same, once a
+    shorter one has been asked for."""
     match reply.finish:
         case Finish.REFUSAL:
             raise AnswerError("the model refused to answer")
@@ -252,7 +267,7 @@ def refuse_unfinished(reply: Reply) -> None:
         case Finish.CONTEXT_FULL:
             raise AnswerError("the request is longer than the model's context")
         case Finish.LENGTH:
-            raise AnswerError("the answer was cut at the model's output limit")
+            raise AnswerError(f"the answer was cut at {_limit(reply)}")
         case Finish.STOP:
             pass
 

@@ -140,12 +140,20 @@ def test_after_the_second_time_of_asking_again_the_row_fails_with_its_reason() -
     assert len(model.asked) == 3
 
 
-@pytest.mark.parametrize("finish", [Finish.REFUSAL, Finish.CONTENT_FILTER, Finish.LENGTH])
-def test_a_refused_or_cut_answer_is_not_rolled_again(finish: Finish) -> None:
+@pytest.mark.parametrize("finish", [Finish.REFUSAL, Finish.CONTENT_FILTER])
+def test_a_refused_answer_is_not_rolled_again(finish: Finish) -> None:
     model = ScriptedModel([json.dumps(GOOD), json.dumps(GOOD)], finish)
     with pytest.raises(AnswerError):
         asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
     assert len(model.asked) == 1
+
+
+def test_a_cut_answer_is_asked_for_once_more_in_fewer_words_without_what_was_cut() -> None:
+    model = ScriptedModel([json.dumps(GOOD), json.dumps(GOOD)], Finish.LENGTH)
+    with pytest.raises(AnswerError, match="the answer was cut at the model's limit of output"):
+        asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
+    assert [message.role for message in model.asked[1]] == ["user", "user"]
+    assert "must be shorter" in model.asked[1][-1].text
 
 
 def test_a_fault_that_only_the_stage_sees_is_asked_again_too() -> None:
