@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os.path import lexists
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,7 @@ from engine.cli.pricing import (
 from engine.cli.reporting import analyses_of, print_results
 from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
+from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow, again_order
 from engine.pipeline.order import PILOT_SCENARIOS, Order
@@ -224,8 +226,10 @@ def _named_parts(
     known = session.workspace.benchmark_names()
     ids = [word for word in words if word not in known]
     named = [word for word in words if word in known]
-    is_id = session.store_path.exists() and not any(nearest_word(word, known) for word in ids)
-    if not ids or not is_id:
+    folder = session.workspace.root / BENCHMARKS_FOLDER
+    # a word near a benchmark's name, or of a folder that cannot be read, is no id
+    is_name = any(nearest_word(word, known) or lexists(folder / word) for word in ids)
+    if not ids or is_name or not session.store_path.exists():
         return session.benchmarks(words), {}
     if len(named) > 1:
         what = "ids are those of one benchmark, or of any"

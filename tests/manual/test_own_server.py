@@ -49,7 +49,7 @@ def play(root: Path, *targets: str) -> Place:
     place.config.write_text(f"{roles}targets: [{', '.join(targets)}]")
     code, out, err = crosswind(place.root, "run", "--headless", "--yes")
     assert code == 0, err
-    assert re.search(r"my-app .* (\d+)/\1 ", out)
+    assert re.search(r"(\d+) of \1 scored", out)
     return place
 
 

@@ -534,7 +534,7 @@ def test_what_the_palette_says_the_command_line_does_it_does() -> None:
     [
         ("validate", "`crosswind validate` does this on the command line."),
         ("settings", "Settings are in config.yaml; `crosswind doctor` checks it."),
-        ("verdcits", "Nothing has that name. Nearest: verdicts"),
+        ("resluts", "Nothing has that name. Nearest: results"),
         ("qqqq", "Nothing has that name."),
     ],
 )

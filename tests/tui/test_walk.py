@@ -96,7 +96,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("4", "Results", "findings", "gives-in")
 
         # what failed, once more
-        one.press("{X", "2 failed", "__far-away", "422")
+        one.press("3{X", "2 failed", "__far-away", "422")
         one.press("A", "all together:", "go on")
         one.press("y", "Nothing has failed")
         one.press("3", "24 judged")

@@ -84,6 +84,7 @@ class AllState(VerdictsState):
     def begin_look(self, seconds: float) -> int | None:
         """None: what has changed is known from facts."""
         del seconds
+        return None
 
     def take_changed(self) -> Collection[tuple[str, str]]:
         """Return what must be drawn anew, once; nothing while the display is frozen."""
@@ -265,6 +266,10 @@ def state_blocks(row: ConversationRow) -> list[Block]:
     word = STATE_WORDS[row.state]
     meaning = "It is being judged." if row.state == RUNNING and row.is_judging else ""
     return [
-        Rule("what", f"{one_line(str(row.key))}  of {one_line(row.benchmark)}", word.text[2:]),
+        Rule(
+            "what",
+            f"{one_line(str(row.key))}  of {one_line(row.benchmark)}",
+            one_line(word.text)[2:],
+        ),
         Passage("state", "", meaning or _MEANINGS.get(row.state, ""), ink=Ink.MUTED),
     ]

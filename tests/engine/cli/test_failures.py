@@ -45,7 +45,7 @@ class Shell:
             timeout=PATIENCE_S,
             check=False,
             stdin=DEVNULL,
-            env={"PATH": "/usr/bin:/bin", "NO_COLOR": "1", **VARIABLES},
+            env={"PATH": "/usr/bin:/bin", "NO_COLOR": "1", "CROSSWIND_TRUST": "all", **VARIABLES},
         )
 
 
