@@ -280,7 +280,9 @@ def _verdicts(shown: Conversation, jury: Jury) -> Iterator[str]:
         words = pass_words(verdict, jury)
         again = f", {words}" if words else ""
         other = _by_other(verdict.served_by)
-        decides = ", counts" if why is None else "" if why == shown.why_not else f", {why}"
+        # of a replay, its words say why it does not count
+        is_said = why == shown.why_not or jury.repeats(verdict)
+        decides = ", counts" if why is None else "" if is_said else f", {why}"
         yield f"verdict of {verdict.judge}{again}{other}{decides}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         if verdict.marks is not None:

@@ -264,7 +264,7 @@ def test_a_judge_who_is_named_once_is_said_to_change_nothing(desk: Desk) -> None
     assert desk.rows("SELECT count(*) FROM take") == [(16,)]
     shown = desk.say("show", "m01_s001_v01__holds")[1]
     assert "verdict of offline:evaluator, counts: " in shown
-    assert "verdict of offline:evaluator-strict: " in shown
+    assert "verdict of offline:evaluator-strict, other judge: " in shown
     counts = next(line for line in shown.splitlines() if line.startswith("  counts: "))
     assert f"verdict of offline:evaluator, counts: {counts.removeprefix('  counts: ')}" in shown
 

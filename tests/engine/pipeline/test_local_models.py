@@ -218,7 +218,7 @@ def test_the_demo_with_a_language_model_says_which_part_is_one(
         "The user model, the target erratic, the target pushover, the target steadfast and the "
         "evaluator offline:evaluator are scripts, not language models." in done.words
     )
-    assert "8/8" in done.out
+    assert "32 of 32 scored" in done.out
 
 
 def test_without_its_file_the_demo_names_the_command_that_gets_it(

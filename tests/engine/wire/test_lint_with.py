@@ -109,7 +109,9 @@ def test_what_a_model_finds_stands_at_its_line_with_the_words_that_show_it(
 def test_the_price_is_said_before_and_holds(reading: Reading) -> None:
     reading.answers(listed(NOT_VISIBLE))
     said = reading.lint()
-    told = re.search(r"base scenario: 2 to 6 calls, about \$[\d.]+ to \$([\d.]+)", said.err)
+    told = re.search(
+        r"base scenario: 2 to 6 calls, about \$[\d.]+ \(at most \$([\d.]+)\)", said.err
+    )
     assert told
     assert f"stops before it costs more than ${told[1]}" in said.err
     assert 0 < reading.spent() <= float(told[1])
