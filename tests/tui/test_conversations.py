@@ -159,7 +159,8 @@ def test_a_failure_is_tried_again_or_dismissed_until_it_fails_anew(theatre: Thea
         unit = f"m01_s002_v01__{TARGETS[1]}"
         await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[1])
         await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[1], "429: rate limit")
-        await theatre.tick(pilot)
+        # ten times what the list took to be made, however slow the machine
+        await theatre.tick(pilot, 600)
         await theatre.tick(pilot)
         assert "429: rate limit" in on_screen(pilot)
 

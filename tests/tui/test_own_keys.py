@@ -153,7 +153,7 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert "Y pause" in footer
-        assert "1 3-6 F6 screens" in footer
+        assert "1 3-5 F6 screens" in footer
         assert "P pause" not in footer
         assert footer.endswith("K quit")
         assert {command.name: command.keys for command in commands(pilot.app, pilot.app.screen)}[

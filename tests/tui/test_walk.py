@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     with ProtocolServer() as server:
         server.plan(Fault.UNPROCESSABLE, match="words-20", when=upto(2))
         (tmp_path / ".env").write_text("FAR_KEY=sk-walk\n", "utf-8")
-        reached = f'source: local, base_url: "{server.origin}/v1", apikey: "${{FAR_KEY}}"'
+        reached = f'source: vllm, base_url: "{server.origin}/v1", apikey: "${{FAR_KEY}}"'
         far = f"\n  - {{id: far-away, model: words-20, {reached}}}\n"
         place.config.write_text(place.config.read_text("utf-8").rstrip() + far, "utf-8")
         yield from with_its_paces(place)
@@ -96,7 +96,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("4", "Results", "findings", "gives-in")
 
         # what failed, once more
-        one.press("3{X", "2 failed", "__far-away", "422")
+        one.press("3X", "2 failed", "__far-away", "422")
         one.press("A", "all together:", "go on")
         one.press("y", "Nothing has failed")
         one.press("3", "24 judged")
