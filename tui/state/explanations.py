@@ -243,7 +243,7 @@ def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> li
             ("Tab", "the verdicts; Enter reads one, evidence marked"),
         ]
     if status.failed:
-        steps.append(("5", "what failed, why, and what to do"))
+        steps.append(("3 X", "what failed, why, and what to do"))
     steps.append(("", "Everything is stored: leave whenever you like."))
     labels = chain(["next"] if labelled else [], repeat(""))
     return [
