@@ -59,7 +59,8 @@ class Sort(StrEnum):
     """The row fails at once. Where a shape was asked for, it is asked for in another form first."""
     OVERSIZED = "oversized"
     ANSWER = "answer"
-    """The model's own end of its reply: kept as it is, never asked for again."""
+    """The model's own end of its reply: kept as it is, never asked for again, except that an answer
+    of a given shape which a limit cut is asked for once more."""
     MISSHAPEN = "misshapen"
     """Asked again with what was wrong."""
     HARMLESS = "harmless"
@@ -132,8 +133,10 @@ def survives(kind: Kind, fault: Fault, moment: Moment) -> bool:
     sort = SORTS[fault]
     if sort is Sort.HARMLESS or (sort is Sort.ANSWER and kind is Kind.TARGET):
         return True
-    if moment is Moment.ALWAYS or sort in {Sort.OVERSIZED, Sort.ANSWER}:
+    if moment is Moment.ALWAYS or sort is Sort.OVERSIZED:
         return False
+    if sort is Sort.ANSWER:
+        return fault is Fault.LENGTH
     return kind.shaped or sort is not Sort.REFUSED_REQUEST
 
 

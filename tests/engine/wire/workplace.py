@@ -30,7 +30,7 @@ HEADER_CANARY: Final = "header-canary-9876543210"
 VARIABLES: Final = {"CANARY_KEY": CANARY, "CANARY_HEADER": HEADER_CANARY}
 MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generator"}
 
-UNHURRIED: Final = RetryPolicy(tries=3, refused_s=30, trying_s=1e9, unreachable_s=60)
+UNHURRIED: Final = RetryPolicy(tries=3, refused_s=300, trying_s=1e9, unreachable_s=60)
 """Watched by a clock that nobody waits for: only silence takes real time, and here none is short
 enough to be taken for it."""
 
