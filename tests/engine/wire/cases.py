@@ -133,6 +133,9 @@ def survives(kind: Kind, fault: Fault, moment: Moment) -> bool:
     sort = SORTS[fault]
     if sort is Sort.HARMLESS or (sort is Sort.ANSWER and kind is Kind.TARGET):
         return True
+    if sort is Sort.MISSHAPEN and kind is Kind.USER:
+        # one that never gives the shape is asked in plain text in the next take
+        return True
     if moment is Moment.ALWAYS or sort is Sort.OVERSIZED:
         return False
     if sort is Sort.ANSWER:
