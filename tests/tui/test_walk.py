@@ -87,7 +87,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
 
         # judged again by another evaluator
         one.press("r", "second")
-        one.press("j", "1 call, free", "Enter judges it")
+        one.press("j", "free: only scripted models", "Enter judges it")
         one.press("\r", "Judged again", "offline:evaluator-strict")
         one.press("q", "__gives-in", gone="Judged again")
         one.press("q", "Verdicts")
@@ -96,10 +96,10 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("4", "Results", "findings", "gives-in")
 
         # what failed, once more
-        one.press("3X", "2 failed", "__far-away", "422")
+        one.press("3{X", "2 failed", "__far-away", "422")
         one.press("A", "all together:", "go on")
         one.press("y", "Nothing has failed")
-        one.press("3", "24 judged")
+        one.press("}", "24 judged")
 
         one.press("i", "an id or the name of a metric")
         one.press("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")
