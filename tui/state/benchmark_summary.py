@@ -273,23 +273,23 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
     if work.to_come:
         return "the run comes to it", ()
     if work.ahead is not None and work.ahead.all_rejected:
-        return "every metric is rejected: 6, t and a bring one back", _REVIEW
+        return "every metric is rejected: 5, t and a bring one back", _REVIEW
     if not any(tally.total for tally in work.tallies.values()):
         if work.is_template:
             return "e opens it in $EDITOR: say what it measures, then b runs it", ()
         return "b runs it", _RUN
     if failed:
-        return f"5 says why {failed:,} failed; b tries again", _RUN
+        return f"3 X says why {failed:,} failed; b tries again", _RUN
     if left := ", ".join(_left_lines(work)) or ", ".join(work.ahead.lines if work.ahead else ()):
-        review = f"; 6 has {rows} to review" if (rows := to_review(work.ahead)) else ""
+        review = f"; 5 has {rows} to review" if (rows := to_review(work.ahead)) else ""
         return f"b goes on: {left}{review}", _RUN
     if rows := to_review(work.ahead):
-        return f"6 has {rows:,} to review, then b goes on", _REVIEW
+        return f"5 has {rows:,} to review, then b goes on", _REVIEW
     if work.stale:
         return "redo what is stale:", (*_RUN, "--stale")
     read = "W reads what failed, " if work.failures else "Enter reads the verdicts, "
     if work.ahead is not None and work.ahead.to_review:
-        return f"{read}4 shows the results, 6 has {work.ahead.to_review:,} to review", ()
+        return f"{read}4 shows the results, 5 has {work.ahead.to_review:,} to review", ()
     return f"{read}4 shows the results", ()
 
 
