@@ -180,7 +180,8 @@ def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -
         assert "\x1b" not in text
 
         await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
-        await theatre.tick(pilot)
+        # the list waits ten times as long as it took to make
+        await theatre.tick(pilot, 600)
         await pilot.press("down")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
