@@ -60,7 +60,7 @@ class AllScreen(VerdictsScreen):
         key("X", "failures", "what failed", "show what failed, by cause, or all again"),
         key("a", "again", "try again", "try again what is under the cursor, or all that is marked"),
         key("A", "again_all", "all again", "try again everything that failed"),
-        key("D", "dismiss", "dismiss", "hide this failure until it fails anew; or show all again"),
+        key("D", "hide", "dismiss", "hide this failure until it fails anew; or show all again"),
     ]
     VIEW = "all"
     TAB = "All"
@@ -132,7 +132,7 @@ class AllScreen(VerdictsScreen):
                 return None if self._chosen_failed() else ""
             case "again_all":
                 return None if failures.failed else ""
-            case "dismiss":
+            case "hide":
                 return None if self._shows_failures and failures.failed else ""
             case "mark" if self._shows_failures:
                 return None if failures.unit is not None else ""
@@ -165,7 +165,7 @@ class AllScreen(VerdictsScreen):
     def action_again_all(self) -> None:
         self._failures.again_all()
 
-    def action_dismiss(self) -> None:
+    def action_hide(self) -> None:
         if self._shows_failures:
             self._failures.dismiss()
             self._find()
@@ -230,9 +230,16 @@ class AllScreen(VerdictsScreen):
         names, targets = [info.name for info in watch.benchmarks], targets_of(watch.benchmarks)
         groups = standing_failures(watch.reader, names, targets, corrections)
         self._states = [
-            (row.benchmark, row.stage, row.unit, row.state)
-            for rows in (*(group.units for group in groups), *corrections.values())
-            for row in rows
+            *(
+                (unit.benchmark, unit.stage, unit.unit, unit.state)
+                for group in groups
+                for unit in group.units
+            ),
+            *(
+                (row.benchmark, row.stage, row.unit, row.state)
+                for rows in corrections.values()
+                for row in rows
+            ),
         ]
         self._browser.states = self._states
         return groups
