@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 STAMP  := $(VENV)/.installed
-TREE   := crosswind engine tui tests sample_benchmarks docs
+TREE   := crosswind engine tui tests tools sample_benchmarks docs
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-real quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean
@@ -78,14 +78,14 @@ bench: $(STAMP) ## measure everything that has a figure, as Markdown tables; tak
 	@$(BIN)/python -m tests.benchmarks all
 
 docs: $(STAMP) ## build the manual into build/manual/site, strictly
-	@$(BIN)/python -m docs.manual
+	@$(BIN)/python -m tools.manual
 
 docs-serve: $(STAMP) ## show the manual in a browser, with its search, while it is written
-	@$(BIN)/python -m docs.manual --serve
+	@$(BIN)/python -m tools.manual --serve
 
-pictures: $(STAMP) ## draw the pictures in docs/ from the real app, and record its demo
-	@$(BIN)/python -m docs.pictures
-	@$(BIN)/python -m docs.recording
+pictures: $(STAMP) ## draw the pictures in docs/pictures/ from the real app, and record its demo
+	@$(BIN)/python -m tools.pictures
+	@$(BIN)/python -m tools.recording
 
 clean: ## remove .venv and what builds and checks left; demo/ stays
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -26,13 +26,15 @@ os.environ["CROSSWIND_TRUST"] = "all"  # their keys go to servers of this machin
 
 class Benchmark(NamedTuple):
     module: str
+    """Of this folder, or with its package where it is elsewhere."""
     function: str
     about: str
     by_name_only: bool = False
     """It takes an hour or more, or is no figure: not one of `all`."""
 
     def run(self) -> Run:
-        found: Run = vars(import_module(f"tests.benchmarks.{self.module}"))[self.function]
+        module = self.module if "." in self.module else f"tests.benchmarks.{self.module}"
+        found: Run = vars(import_module(module))[self.function]
         return found
 
 
@@ -60,16 +62,30 @@ BENCHMARKS: Final = {
     "statistics": Benchmark("aggregate", "statistics", "14 x 30,240 verdicts summed up"),
     "house": Benchmark("house", "house", "how the code is kept: lines, files, circles, names"),
     "quote-rules": Benchmark("quote_rules", "quote_rules", "rates where quotes are not found"),
-    "coverage": Benchmark("coverage", "coverage", "how often each interval holds the truth", True),
-    "claims": Benchmark("false_claims", "claims", "how often anything false is marked", True),
+    "coverage": Benchmark(
+        "tools.simulations.coverage", "coverage", "how often each interval holds the truth", True
+    ),
+    "claims": Benchmark(
+        "tools.simulations.false_claims", "claims", "how often anything false is marked", True
+    ),
     "overall": Benchmark(
-        "overall_claims", "overall_claims", "what is said of several benchmarks", True
+        "tools.simulations.overall_claims",
+        "overall_claims",
+        "what is said of several benchmarks",
+        True,
     ),
-    "power": Benchmark("power", "power", "how often a difference of the plan is marked", True),
+    "power": Benchmark(
+        "tools.simulations.power", "power", "how often a difference of the plan is marked", True
+    ),
     "validation": Benchmark(
-        "validation_claims", "validation", "how often such runs say what is not so", True
+        "tools.simulations.validation_claims",
+        "validation",
+        "how often such runs say what is not so",
+        True,
     ),
-    "labels": Benchmark("label_coverage", "labels", "how well labels say how a judge does", True),
+    "labels": Benchmark(
+        "tools.simulations.label_coverage", "labels", "how well labels say how a judge does", True
+    ),
     "synthetic": Benchmark("synthetic", "synthetic", "make a workspace to measure with", True),
 }
 PACKAGES: Final = ("crosswind", "httpx2", "aiohttp", "openai", "pydantic", "textual")

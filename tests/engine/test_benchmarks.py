@@ -13,6 +13,7 @@ from tests.benchmarks import __main__ as benchmarks
 from tests.benchmarks.frame import Row, chosen, rows
 
 FOLDER = Path(benchmarks.__file__).parent
+SIMULATIONS = FOLDER.parents[1] / "tools" / "simulations"
 CLIENTS = {"bare_client", "with_inspect"}
 """Programs that a benchmark starts, in a process that has nothing else."""
 
@@ -88,7 +89,9 @@ def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_each_that_is_listed_is_there_and_each_file_belongs_to_one() -> None:
-    trees = {path.stem: ast.parse(path.read_bytes()) for path in FOLDER.glob("*.py")}
+    paths = {path.stem: path for path in FOLDER.glob("*.py")}
+    paths |= {f"tools.simulations.{path.stem}": path for path in SIMULATIONS.glob("*.py")}
+    trees = {name: ast.parse(path.read_bytes()) for name, path in paths.items()}
     defined = {
         (module, node.name)
         for module, tree in trees.items()

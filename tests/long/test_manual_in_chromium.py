@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from docs.manual.__main__ import build
+from tools.manual.__main__ import build
 
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

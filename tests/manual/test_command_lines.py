@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from docs.manual.pages import DOCS
 from engine.cli.command_line import parse
 from engine.errors import InputError
+from tools.manual.pages import DOCS
 
 ROOT: Final = DOCS.parent
 PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]

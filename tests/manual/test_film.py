@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pyte
 
-from docs.manual.film import Frame, film, rows_of
-from docs.manual.pages import DOCS
-from docs.recording import MOST_BYTES
+from tools.manual.film import Frame, film, rows_of
+from tools.manual.pages import PICTURES
+from tools.recording import MOST_BYTES
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -56,7 +56,7 @@ def test_what_a_model_says_is_text_and_nothing_else() -> None:
 
 
 def test_the_recording_is_small_and_asks_nobody_for_anything() -> None:
-    recorded = (DOCS / "demo.svg").read_text("utf-8")
+    recorded = (PICTURES / "demo.svg").read_text("utf-8")
     assert len(recorded.encode()) < MOST_BYTES
     assert "<script" not in recorded
     assert "url(" not in recorded

@@ -15,21 +15,21 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from docs.manual.__main__ import build
-from docs.manual.commands import command_reference
-from docs.manual.configuration import (
+from engine.cli.command_line import build_parser, commands_of
+from engine.config.benchmark_file import BenchmarkShape, load_definition
+from engine.config.schema import Config, ModelSpec, Target, load_config
+from tools.manual.__main__ import build
+from tools.manual.commands import command_reference
+from tools.manual.configuration import (
     benchmark_reference,
     config_reference,
     meanings,
     sections,
 )
-from docs.manual.keys import keys_reference
-from docs.manual.pages import BUILT, DOCS, SETTINGS, committed, filled, in_both_themes
-from docs.manual.sessions import followed, worked_pages
-from docs.manual.store import store_reference
-from engine.cli.command_line import build_parser, commands_of
-from engine.config.benchmark_file import BenchmarkShape, load_definition
-from engine.config.schema import Config, ModelSpec, Target, load_config
+from tools.manual.keys import keys_reference
+from tools.manual.pages import BUILT, DOCS, SETTINGS, committed, filled, in_both_themes
+from tools.manual.sessions import followed, worked_pages
+from tools.manual.store import store_reference
 from tui.bindings import bindings_of, key_name
 from tui.own_keys import bound_classes
 
@@ -102,9 +102,9 @@ def test_it_is_built_strictly_with_no_dead_link_and_asks_no_other_server(tmp_pat
 
 
 def test_a_picture_is_light_or_dark_as_the_page_is() -> None:
-    shown = in_both_themes("![Live](live.svg) and ![a demo](demo.svg)")
-    live = "![Live](live.svg#only-dark) ![Live](live-light.svg#only-light)"
-    assert shown == f"{live} and ![a demo](demo.svg)"
+    shown = in_both_themes("![Live](pictures/live.svg) and ![a demo](pictures/demo.svg)")
+    live = "![Live](pictures/live.svg#only-dark) ![Live](pictures/live-light.svg#only-light)"
+    assert shown == f"{live} and ![a demo](pictures/demo.svg)"
 
 
 def test_every_page_stands_in_its_table_of_contents() -> None:
@@ -122,7 +122,7 @@ def test_read_as_a_file_a_page_leads_only_to_files_that_are_there(page: Path) ->
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_what_a_page_as_a_file_holds_of_the_program_is_up_to_date(page: Path) -> None:
-    """`python -m docs.manual --write` brings it up to date."""
+    """`python -m tools.manual --write` brings it up to date."""
     text = page.read_text("utf-8")
     assert text == committed(text)
 
@@ -211,7 +211,7 @@ def test_a_worked_page_shows_what_its_commands_print(page: Path, tmp_path: Path)
     text = page.read_text("utf-8")
     assert followed(text, tmp_path) == text, (
         "what it shows is not what is printed now; look at the difference, then take it with "
-        "`python -m docs.manual.sessions --write`"
+        "`python -m tools.manual.sessions --write`"
     )
 
 

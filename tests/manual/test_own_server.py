@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from docs.manual.pages import DOCS
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import CONFIG, Place, small_workspace
+from tools.manual.pages import DOCS
 
 
 def shown_code(page: str, title: str) -> str:

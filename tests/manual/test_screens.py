@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from docs.manual.pages import DOCS
-from docs.pictures import SIZE, THEMES
+from tools.manual.pages import PICTURES
+from tools.pictures import SIZE, THEMES
 
 SUBJECTS: Final = {
     "benchmarks": ("weakest", "passed/judged, the weakest first"),
@@ -30,7 +30,7 @@ LEAST_FILLED: Final = 0.6
 
 def rows_of(name: str) -> list[str]:
     """The rows of a picture that are not blank."""
-    tree = ET.parse(DOCS / f"{name}.svg")
+    tree = ET.parse(PICTURES / f"{name}.svg")
     rows: dict[float, list[tuple[float, str]]] = {}
     for text in tree.iter("{http://www.w3.org/2000/svg}text"):
         said = "".join(text.itertext()).replace("\xa0", " ")
@@ -41,7 +41,7 @@ def rows_of(name: str) -> list[str]:
 
 
 def test_each_picture_of_a_screen_has_a_subject() -> None:
-    drawn = {path.stem for path in DOCS.glob("*.svg")} - {"demo"}
+    drawn = {path.stem for path in PICTURES.glob("*.svg")} - {"demo"}
     assert drawn == {name + suffix for name in SUBJECTS for suffix in THEMES}
 
 

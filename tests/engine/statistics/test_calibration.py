@@ -22,8 +22,8 @@ from engine.statistics.calibration import (
 )
 from engine.statistics.clusters import effective_number
 from engine.statistics.design import stratified_sample
-from tests.benchmarks.label_coverage import LEAST, World, drawn, measured
 from tests.late import stats
+from tools.simulations.label_coverage import LEAST, World, drawn, measured
 
 
 def labels(*rows: tuple[int, bool, bool], weight: float = 1.0) -> list[LabelledConversation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.coverage import World, cover
+from tools.simulations.coverage import World, cover
 
 WORLDS = [
     World(1, 3, 4, 1, 0.8, 0.4),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.false_claims import Kind, Size, Uncrossed, count
+from tools.simulations.false_claims import Kind, Size, Uncrossed, count
 
 CELLS = [
     (Kind("none differ", 8, 4), Size(4, 2, 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.overall_claims import Cell, count
+from tools.simulations.overall_claims import Cell, count
 
 CELLS = [Cell(2, 3, 6, 0.0), Cell(5, 2, 4, 0.1)]
 

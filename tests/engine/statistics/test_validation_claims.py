@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.validation_claims import Run, held, marked
+from tools.simulations.validation_claims import Run, held, marked
 
 
 @pytest.mark.parametrize("run", [Run(2, 1, 8, 4, 0.4), Run(6, 4, 4, 1, 0.1)], ids=str)

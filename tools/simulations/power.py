@@ -14,8 +14,8 @@ import numpy as np
 
 from engine.statistics.design import POWER, Assumed, Plan, smallest_difference
 from engine.statistics.paired import FamilyPart, levels
-from tests.benchmarks.false_claims import Kind, Size, Worlds
 from tests.benchmarks.frame import Row, page
+from tools.simulations.false_claims import Kind, Size, Worlds
 
 PAGE: Final = Path("docs/power.md")
 COMMAND: Final = "python -m tests.benchmarks power"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from docs.manual.markdown import code, table
 from engine.cli.command_line import HelpFormatter, build_parser, commands_of
 from engine.cli.examples import HEADING
+from tools.manual.markdown import code, table
 
 _WIDTH: Final = 88
 

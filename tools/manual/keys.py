@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from docs.manual.markdown import code, table
+from tools.manual.markdown import code, table
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name, name_of
 from tui.navigation import MAIN_SCREENS, SCREENS, load

@@ -16,8 +16,8 @@ from engine.analysis.figures import Analysis, Estimate, MetricInfo, Outcome, Ove
 from engine.analysis.overall import overall
 from engine.benchmark import ConversationKey, Track, variant_id
 from engine.statistics.paired import ERROR_RATE
-from tests.benchmarks.false_claims import draw, slack
 from tests.benchmarks.frame import Row, missed, page
+from tools.simulations.false_claims import draw, slack
 
 PAGE: Final = Path("docs/overall.md")
 COMMAND: Final = "python -m tests.benchmarks overall"

@@ -1,5 +1,5 @@
 """Runs what the worked pages say, in a folder of its own, and holds it against what they show:
-`python -m docs.manual.sessions`, with `--write` to paste what was printed now.
+`python -m tools.manual.sessions`, with `--write` to paste what was printed now.
 
 A page that begins with `<!-- session -->` is followed from top to bottom: a block with
 `title="PATH"` is written into that file, and of a `console` block each line after `$ ` is carried
@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from docs.manual.pages import DOCS
 from engine.cli.main import main as crosswind
+from tools.manual.pages import DOCS
 
 MARK: Final = "<!-- session -->"
 _HOME: Final = "/home/you"
@@ -105,7 +105,7 @@ def _terminal() -> Iterator[None]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m docs.manual.sessions", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.manual.sessions", description=__doc__)
     parser.add_argument("--write", action="store_true", help="paste what is printed now")
     write = parser.parse_args().write
     stale = []

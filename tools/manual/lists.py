@@ -8,13 +8,13 @@ from typing import Final
 
 import yaml
 
-from docs.manual.markdown import code, table
 from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE
 from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
 from engine.providers.vendors import VendorWords
 from engine.providers.vendors import table as known_words
+from tools.manual.markdown import code, table
 
 _PASSES: Final = {True: "may pass by itself", False: "needs you"}
 
@@ -36,7 +36,8 @@ def rules() -> str:
 
 def queries() -> str:
     """Those of the file for Datasette."""
-    told = yaml.safe_load((Path(__file__).parents[1] / "datasette.yaml").read_text("utf-8"))
+    file = Path(__file__).parents[2] / "docs" / "datasette.yaml"
+    told = yaml.safe_load(file.read_text("utf-8"))
     found = told["databases"]["crosswind"]["queries"].values()
     return "\n\n".join(f"**{one['title']}**\n\n```sql\n{one['sql']}\n```" for one in found)
 

@@ -1,5 +1,5 @@
 """Records the demo as a person sees it, from the real app in a terminal of its own, into
-`docs/demo.svg`: `make pictures`."""
+`docs/pictures/demo.svg`: `make pictures`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from docs.manual.film import Frame, film, rows_of
-from docs.manual.pages import DOCS
 from tests.tui.terminal import Eyes, Terminal
+from tools.manual.film import Frame, film, rows_of
+from tools.manual.pages import PICTURES
 
 SIZE: Final = (120, 36)
 FORE, BACK = "#d0d0d0", "#121212"
@@ -76,12 +76,12 @@ def main() -> int:
             drawn = record(folder)
         finally:
             stop = ["-m", "tui", "stop", "--now", "--wait", "--workspace", str(folder)]
-            subprocess.run([sys.executable, *stop], check=False)  # noqa: S603  (our own words)
+            subprocess.run([sys.executable, *stop], check=False)
     size = len(drawn.encode())
     if size > MOST_BYTES:
         sys.stderr.write(f"the recording has {size:,} bytes, expected at most {MOST_BYTES:,}\n")
         return 1
-    path = DOCS / "demo.svg"
+    path = PICTURES / "demo.svg"
     path.write_text(drawn, "utf-8")
     sys.stderr.write(f"{path}, {size:,} bytes\n")
     return 0

@@ -30,12 +30,12 @@ from engine.watch import Watch
 from tests.protocol_server.faults import Fault, always, rate
 from tests.protocol_server.server import ProtocolServer
 from tests.tui.theatre import on_screen
+from tools.manual.pages import PICTURES
 from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
 
-DOCS = Path(__file__).parent
 SIZE = (120, 36)
 THEMES = {"": "crosswind-dark", "-light": "crosswind-light"}
 """What stands behind a picture's name, and how it is then drawn."""
@@ -192,7 +192,7 @@ async def save(pilot: Pilot[None], name: str) -> None:
     for suffix, theme in THEMES.items():
         pilot.app.theme = theme
         await pilot.pause()
-        path = DOCS / f"{name}{suffix}.svg"
+        path = PICTURES / f"{name}{suffix}.svg"
         drawn = _FONT_ELSEWHERE.sub("", pilot.app.export_screenshot())
         path.write_text(drawn, "utf-8")
         sys.stderr.write(f"{path}\n")

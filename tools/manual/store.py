@@ -9,7 +9,7 @@ from contextlib import closing
 from importlib.resources import files
 from typing import Final
 
-from docs.manual.markdown import code, table
+from tools.manual.markdown import code, table
 
 _TABLE: Final = re.compile(r"(?:CREATE|ALTER) TABLE (\w+)")
 _COLUMN: Final = re.compile(r"(?:ALTER TABLE \w+ ADD COLUMN|   ) ?(\w+) +[A-Z]+[^-]*(?:-- (.*))?$")

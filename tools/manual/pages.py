@@ -9,17 +9,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from docs.manual.commands import command_reference
-from docs.manual.configuration import benchmark_reference, config_reference
-from docs.manual.keys import keys_reference
-from docs.manual.lists import failures, queries, rules, sources, vendors
-from docs.manual.store import store_reference
+from tools.manual.commands import command_reference
+from tools.manual.configuration import benchmark_reference, config_reference
+from tools.manual.keys import keys_reference
+from tools.manual.lists import failures, queries, rules, sources, vendors
+from tools.manual.store import store_reference
 
-DOCS: Final = Path(__file__).parents[1]
-SETTINGS: Final = DOCS / "zensical.toml"
-_KINDS: Final = (".md", ".svg", ".css", ".js", ".yaml")
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PICTURES: Final = DOCS / "pictures"
+SETTINGS: Final = Path(__file__).with_name("zensical.toml")
+_ASSETS: Final = ("manual.css", "iframe-worker.js")
+_KINDS: Final = (".md", ".svg", ".yaml")
 _PLACE: Final = re.compile(r"<!-- built: (\w+) -->.*?<!-- /built -->", re.DOTALL)
-_PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(([\w-]+)\.svg\)")
+_PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+)\.svg\)")
 
 
 def architecture() -> str:
@@ -73,9 +75,10 @@ def in_both_themes(text: str) -> str:
     """A page with each picture that is drawn light, too, for who reads it so."""
 
     def both(picture: re.Match[str]) -> str:
-        if not (DOCS / f"{picture[2]}-light.svg").is_file():
+        if not (PICTURES / f"{picture[2]}-light.svg").is_file():
             return picture[0]
-        dark, light = f"{picture[2]}.svg#only-dark", f"{picture[2]}-light.svg#only-light"
+        drawn = f"pictures/{picture[2]}"
+        dark, light = f"{drawn}.svg#only-dark", f"{drawn}-light.svg#only-light"
         return f"![{picture[1]}]({dark}) ![{picture[1]}]({light})"
 
     return _PICTURE.sub(both, text)
@@ -85,12 +88,14 @@ def write_pages(folder: Path) -> None:
     """All pages, pictures and settings, into a folder of ours. What did not change is not touched,
     so that whoever watches it sees what did."""
     pages = folder / "docs"
-    wanted = {path.relative_to(DOCS) for path in DOCS.rglob("*") if path.suffix in _KINDS}
+    wanted = {path.relative_to(DOCS): path for path in DOCS.rglob("*") if path.suffix in _KINDS} | {
+        Path(name): SETTINGS.with_name(name) for name in _ASSETS
+    }
     for path in pages.rglob("*"):
         if path.is_file() and path.relative_to(pages) not in wanted:
             path.unlink()
-    for name in sorted(wanted):
-        content = (DOCS / name).read_bytes()
+    for name, source in sorted(wanted.items()):
+        content = source.read_bytes()
         if name.suffix == ".md":
             content = in_both_themes(filled(content.decode("utf-8"))).encode("utf-8")
         _put(pages / name, content)

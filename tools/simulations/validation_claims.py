@@ -26,9 +26,9 @@ from engine.statistics.paired import (
     is_within,
     levels,
 )
-from tests.benchmarks.false_claims import slack, summed
 from tests.benchmarks.frame import Row, missed, page
 from tests.late import special
+from tools.simulations.false_claims import slack, summed
 
 PAGE: Final = Path("docs/validation-claims.md")
 COMMAND: Final = "python -m tests.benchmarks validation"

@@ -12,9 +12,9 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs.manual.markdown import code, table
 from engine.config.benchmark_file import BenchmarkShape
 from engine.config.schema import ONE, SEVERAL, Config, ModelSpec, Target, UserModel
+from tools.manual.markdown import code, table
 
 _HEADS: Final = ("key", "value", "default", "meaning")
 _ONE_MODEL: Final = "a-model"
@@ -65,7 +65,7 @@ def meanings(shape: type[BaseModel]) -> dict[str, str]:
         if not (issubclass(kind, BaseModel) and kind is not BaseModel):
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-        assert isinstance(tree, ast.ClassDef)  # noqa: S101  (it is the source of a class)
+        assert isinstance(tree, ast.ClassDef)
         for before, after in zip(tree.body, tree.body[1:], strict=False):
             match before, after:
                 case (

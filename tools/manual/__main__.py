@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from docs.manual.pages import DOCS, clean, write_committed, write_pages
+from tools.manual.pages import DOCS, clean, write_committed, write_pages
 
 _FOLDER: Final = DOCS.parent / "build" / "manual"
 _LOOK_SECONDS: Final = 1.0
@@ -41,11 +41,11 @@ def serve(folder: Path) -> int:
 def _zensical(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     # beside this Python, whose folder need not be in PATH
     program = Path(sys.executable).with_name("zensical")
-    return subprocess.Popen([program, *words], cwd=folder)  # noqa: S603  (our own words)
+    return subprocess.Popen([program, *words], cwd=folder)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m docs.manual", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.manual", description=__doc__)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--serve", action="store_true", help="show it while it is written")
     what.add_argument(
