@@ -56,7 +56,7 @@ ORDER: Final = (
     "tab",
     "merge",
     "clear",
-    "dismiss",
+    "hide",
     "again_all",
     "new",
     "edit",
