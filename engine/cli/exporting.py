@@ -65,11 +65,11 @@ def export(arguments: argparse.Namespace) -> int:
         refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
         refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
     with session.reader() as reader:
-        selection = _selection(reader, arguments.names, arguments.benchmark)
+        selection = selected_conversations(reader, arguments.names, arguments.benchmark)
         if arguments.filter is not None:
             selection = _matching(session, reader, selection, parse_filter(arguments.filter))
         counter: Counter[str] = Counter()
-        exported = _counting(_conversations(session, reader, selection), counter)
+        exported = _counting(exported_conversations(session, reader, selection), counter)
         if arguments.format in _LOGS:
             written = write_folder(
                 arguments.out, _logs(session, reader, selection, counter, arguments)
@@ -138,7 +138,7 @@ def _logs(
                 used=used,
             )
             some = {name: frozenset(key for key in mine if key.target_id == target)}
-            exported = _counting(_conversations(session, reader, some), counter)
+            exported = _counting(exported_conversations(session, reader, some), counter)
             broken = (
                 hide(next(takes(reader, name, key, counts)))
                 for key in sorted(failed)
@@ -158,7 +158,9 @@ def _failed_conversations(reader: Reader, benchmark: str) -> set[ConversationKey
     }
 
 
-def _selection(reader: Reader, names: Iterable[str], benchmark: str | None) -> Selection:
+def selected_conversations(
+    reader: Reader, names: Iterable[str], benchmark: str | None
+) -> Selection:
     """What is named, with `benchmark` only in this one. Raises `InputError` for what is neither a
     benchmark nor an id."""
     known = reader.benchmarks()
@@ -210,7 +212,7 @@ def _matching(
     return matching
 
 
-def _conversations(
+def exported_conversations(
     session: Session, reader: Reader, selection: Selection
 ) -> Iterator[Conversation]:
     found = chain.from_iterable(

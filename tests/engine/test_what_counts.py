@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import crosswind as package
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
@@ -200,6 +202,24 @@ def of_labelled(place: Place) -> Sums:
     )
 
 
+def of_package(place: Place) -> Sums:
+    return package_sums(place.root)
+
+
+def package_sums(root: Path) -> Sums:
+    """Conversations, verdicts and rates of the public package, which are the same."""
+    study = package.open(root)
+    talks = sums((one.target, one.metric or "", one.passed) for one in study.conversations())
+    votes = sums((one.target, one.metric, one.passed) for one in study.verdicts())
+    rates = {
+        (one.target, one.metric): (one.passed, one.scored)
+        for one in study.results()
+        if one.metric is not None and one.scored
+    }
+    assert talks == votes == rates
+    return talks
+
+
 OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "csv": of_csv,
     "verdicts in csv": of_verdicts_in_csv,
@@ -211,6 +231,7 @@ OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "Conversations": of_app,
     "Live": of_live,
     "label samples": of_labelled,
+    "package": of_package,
 }
 
 
@@ -249,6 +270,15 @@ def of_scores(place: Place) -> Sums:
     return sums((row["target_model"], row["metric_id"], row["passed"]) for row in rows)
 
 
+def of_package_without_store(place: Place) -> Sums:
+    copy = place.root.with_name("without-store")
+    shutil.copytree(place.root, copy, ignore=shutil.ignore_patterns("crosswind.*"))
+    files = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    counted = package_sums(copy)
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == files
+    return counted
+
+
 def sql(place: Place, query: str) -> Sums:
     with closing(sqlite3.connect(place.store)) as store:
         return sums(row[:3] for row in store.execute(query))
@@ -261,6 +291,7 @@ WRITTEN: Mapping[str, Callable[[Place], Sums]] = {
     "transcripts": of_transcripts,
     "results.json": of_results_file,
     "scores.json": of_scores,
+    "package, of files": of_package_without_store,
 }
 
 

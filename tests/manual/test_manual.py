@@ -27,6 +27,7 @@ from tools.manual.configuration import (
     sections,
 )
 from tools.manual.keys import keys_reference
+from tools.manual.notebook import NOTEBOOK, PAGE, executed
 from tools.manual.pages import BUILT, DOCS, SETTINGS, committed, filled, in_both_themes
 from tools.manual.sessions import followed, worked_pages
 from tools.manual.store import store_reference
@@ -213,6 +214,9 @@ def test_a_worked_page_shows_what_its_commands_print(page: Path, tmp_path: Path)
         "what it shows is not what is printed now; look at the difference, then take it with "
         "`python -m tools.manual.sessions --write`"
     )
+    if page == PAGE:
+        shown = NOTEBOOK.read_text("utf-8")
+        assert executed(shown, tmp_path / "study") == shown
 
 
 def configurations() -> Iterator[Any]:

@@ -19,7 +19,7 @@ DOCS: Final = Path(__file__).parents[2] / "docs"
 PICTURES: Final = DOCS / "pictures"
 SETTINGS: Final = Path(__file__).with_name("zensical.toml")
 _ASSETS: Final = ("manual.css", "iframe-worker.js")
-_KINDS: Final = (".md", ".svg", ".yaml")
+_KINDS: Final = (".md", ".svg", ".yaml", ".ipynb")
 _PLACE: Final = re.compile(r"<!-- built: (\w+) -->.*?<!-- /built -->", re.DOTALL)
 _PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+)\.svg\)")
 

@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from engine.cli.main import main as crosswind
+from tools.manual.notebook import NOTEBOOK, PAGE, executed
 from tools.manual.pages import DOCS
 
 MARK: Final = "<!-- session -->"
@@ -113,6 +114,12 @@ def main() -> int:
         text = page.read_text("utf-8")
         with TemporaryDirectory() as folder:
             now = followed(text, Path(folder).resolve())
+            if page == PAGE:
+                shown = NOTEBOOK.read_text("utf-8")
+                if (ran := executed(shown, Path(folder) / "study")) != shown:
+                    stale.append(NOTEBOOK)
+                    if write:
+                        NOTEBOOK.write_text(ran, "utf-8")
         if now != text:
             stale.append(page)
             if write:

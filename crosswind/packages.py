@@ -1,0 +1,27 @@
+"""Finds packages of others that stand in the place of ours, without importing them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+_HOME: Final = Path(__file__).parents[1]
+
+
+def foreign_package() -> str | None:
+    """Say which package Python would import in the place of ours, and what to do; None for none."""
+    for package in ("engine", "tui"):
+        spec = find_spec(package)
+        found = None if spec is None or spec.origin is None else Path(spec.origin)
+        if found is not None and not found.is_relative_to(_HOME / package):
+            return (
+                f"crosswind: {found} is in the place of Crosswind's own package `{package}`: "
+                f"unset PYTHONPATH, or take {_place(found, package)} out of it"
+            )
+    return None
+
+
+def _place(found: Path, package: str) -> Path:
+    """The folder in which Python found it: it is a file, or a folder with an `__init__.py`."""
+    return found.parents[1] if found.parent.name == package else found.parent
