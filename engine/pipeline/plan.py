@@ -241,7 +241,8 @@ def _following(
     if is_required(bench.config, bench.name):
         # what is written now waits for approval
         unwritten = replace(unwritten, keys=frozenset())
-    new = Counter(key.target_id for key in unwritten.keys - replayed)
+    # in an order of its own, which a set has not
+    new = Counter(sorted(key.target_id for key in unwritten.keys - replayed))
     calls = [*_scenarios_calls(bench, unwritten, stored)]
     for target in bench.config.targets:
         mine = [playing for playing in playings if playing.wanted.key.target_id == target.id]
