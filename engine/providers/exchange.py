@@ -152,7 +152,7 @@ class Deadlines:
             self.alarm.reschedule(min(now + self._retry_policy.between_s, self._whole_at))
 
     def finishing(self) -> None:
-        """Note that the reply is complete, and only the end of the stream is missing."""
+        """Note that there is a reason to end, so that only the end of the stream is missing."""
         if not self._ending:
             self._ending = True
             self.alarm.reschedule(min(self._now() + self._retry_policy.ending_s, self._whole_at))
@@ -167,6 +167,8 @@ class Deadlines:
         """Which deadline has passed, for a message."""
         if self._now() >= self._whole_at:
             return f"not finished within {self._retry_policy.whole_s:g} s"
+        if self._ending:
+            return f"no word within {self._retry_policy.ending_s:g} s of an early reason to end"
         if self._spoken:
             return f"no further word within {self._retry_policy.between_s:g} s"
         return f"no first word within {self._retry_policy.first_token_s:g} s"
@@ -271,7 +273,7 @@ def _is_too_late(result: CallResult, deadlines: Deadlines) -> bool:
     parser = result.parser
     match result.failure.cause if result.failure else None:
         case Cause.STALLED:
-            return parser.sure or (parser.whole and deadlines.was_silent)
+            return parser.sure or (parser.settled and deadlines.was_silent)
         case Fault.BROKEN | Fault.NOT_HTTP:
             return parser.sure
         case _:

@@ -58,7 +58,7 @@ class RetryPolicy:
     whole_s: float = 1800.0
     """Seconds for one request."""
     ending_s: float = 3.0
-    """Seconds for the end of a stream after the reply is complete."""
+    """Seconds of silence, after a reason to end, that end a reply."""
 
 
 @dataclass(frozen=True, slots=True)

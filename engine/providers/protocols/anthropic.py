@@ -197,15 +197,15 @@ class AnthropicReplyParser:
     """Parses a stream of message events."""
 
     __slots__ = (
-        *("_tools", "ended", "finish", "instead", "named", "oddity", "provider", "thoughts"),
-        "tokens",
-        "unexplained",
+        *("_tools", "ended", "finish", "instead", "named", "oddity", "provider", "settled"),
+        *("thoughts", "tokens", "unexplained"),
     )
 
     def __init__(self) -> None:
         self.tokens = Tokens()
         self.finish: Finish | None = None
         self.ended = False
+        self.settled = False
         self.thoughts: list[str] = []
         self.named = ServedNames()
         self.provider: str | None = None
@@ -224,7 +224,7 @@ class AnthropicReplyParser:
 
     @property
     def sure(self) -> bool:
-        return self.whole
+        return self.ended or self.settled
 
     def feed(self, data: str) -> str | None:
         if is_end_mark(data):
@@ -235,6 +235,8 @@ class AnthropicReplyParser:
     def _event(self, event: Mapping[str, Any]) -> str | None:
         match event.get("type"):
             case "content_block_delta":
+                # a reason to end that came before this was none
+                self.settled = False
                 return self._text_of(event.get("delta"))
             case "content_block_start":
                 block = event.get("content_block")
@@ -256,6 +258,7 @@ class AnthropicReplyParser:
                 reason = delta.get("stop_reason") if isinstance(delta, dict) else None
                 if isinstance(reason, str):
                     self.finish = FINISHES.get(meaning_of_end(reason), Finish.STOP)
+                    self.settled = True
                 return ""
             case "message_stop":
                 self.ended = True

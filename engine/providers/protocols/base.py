@@ -174,8 +174,13 @@ class ReplyParser(Protocol):
 
     @property
     def closing(self) -> bool:
-        """Whether only the end of the stream is missing, as far as the server's word can be
-        trusted."""
+        """Whether a reason to end was given, so that a short silence ends the reply."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether the reply is complete if that silence follows: its reason to end came behind its
+        words."""
         ...
 
     @property

@@ -183,20 +183,21 @@ class OpenAIReplyParser:
             "_chosen",
             "_delta",
             "_model",
-            "_early",
             "_explains",
             "_grown",
             "_refused",
+            "_spoke",
             "_tools",
         ),
-        *("ended", "finish", "instead", "named", "oddity", "provider", "sure", "thoughts"),
-        *("tokens", "unexplained"),
+        *("ended", "finish", "instead", "named", "oddity", "provider", "settled", "sure"),
+        *("thoughts", "tokens", "unexplained"),
     )
 
     def __init__(self) -> None:
         self.tokens = Tokens()
         self.finish: Finish | None = None
         self.ended = False
+        self.settled = False
         self.sure = False
         self.thoughts: list[str] = []
         self.named = ServedNames()
@@ -205,8 +206,8 @@ class OpenAIReplyParser:
         self.instead: str | None = None
         self.unexplained = False
         self._refused = False
-        self._early = False
-        """Whether text came after a reason to end, which so is none."""
+        self._spoke = False
+        """Whether there was text or reasoning."""
         self._chosen: bool | None = None
         """Whether there was a choice; None if no list of choices came either."""
         self._tools: list[str] = []
@@ -228,7 +229,8 @@ class OpenAIReplyParser:
 
     @property
     def closing(self) -> bool:
-        return self.finish is not None and not self._early
+        # some servers give a reason before the first word, which may take minutes
+        return self.finish is not None and (self._spoke or self.settled)
 
     def feed(self, data: str) -> str | None:
         if not data.startswith("{") and is_end_mark(data):
@@ -259,14 +261,16 @@ class OpenAIReplyParser:
             self._delta, delta = "message", choice["message"]
         text = self._text_of(delta) if isinstance(delta, dict) else None
         if self.finish is not None and text is not None:
-            self._early, self.sure = True, False
+            self.settled = self.sure = False
             self.oddity = "gives a reason to end before its reply ends"
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str):
             self._end(reason, bare=text is None)
-            # an end advances the reply even without text
-            return text or ""
-        return text
+        if text is not None:
+            self._spoke = True
+            return text
+        # an end that counts advances the reply even without text
+        return "" if reason and self.settled else None
 
     def _first_choice(self, event: dict[str, Any]) -> None:
         self._chosen = True
@@ -290,7 +294,7 @@ class OpenAIReplyParser:
         if event.get("choices") == []:
             self._chosen = self._chosen or False
             # such as the usage, which comes last
-            self.sure, self._early = self.finish is not None, False
+            self.settled = self.sure = self.finish is not None
 
     def feed_document(self, data: str) -> str:
         event = document(data)
@@ -380,12 +384,15 @@ class OpenAIReplyParser:
             return
         if meaning is Meaning.BROKE_OFF:
             raise InStreamError(Failure(Cause.IN_STREAM, f"it gave up: {reason}"))
+        is_first = self.finish is None
         if self.finish in {None, Finish.STOP}:
             self.finish = FINISHES.get(meaning, Finish.STOP)
+        if bare or is_first:
+            # before any words, or beside the first, a model that ends has hardly ended
+            self.settled = self._spoke or bool(self._tools) or self.finish is not Finish.STOP
+            self.sure = bare and self.settled
         if self._refused and self.finish is Finish.STOP:
             self.finish = Finish.REFUSAL
-        if bare:
-            self._early, self.sure = False, True
 
     def _count(self, usage: dict[str, Any]) -> None:
         tokens = self.tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -34,9 +34,9 @@ from tests.protocol_server.server import ProtocolServer
 EXPECTED: Final = Path(__file__).with_name("odd_providers.txt")
 TURNS: Final = 3
 WORDS: Final = REPLY.split(" ")
-HURRIED: Final = RetryPolicy(tries=2, first_token_s=10, between_s=2, ending_s=0.15)
-"""Silence of 0.15 s after a reason to end ends a reply; a pause is longer."""
-PAUSE: Final = 0.2
+HURRIED: Final = RetryPolicy(tries=2, first_token_s=10, between_s=4, ending_s=0.4)
+"""Silence of 0.4 s after a reason to end ends a reply; all pauses of one together are longer."""
+PAUSE: Final = 0.8
 
 
 def late(odd: Odd, usual: Odd | None = None) -> Answer:
@@ -58,22 +58,15 @@ def pieces(*finishes: str | None) -> list[str]:
     return [chunk(f"{word} ", finish) for word, finish in zip(WORDS, each, strict=False)]
 
 
-def _paused(finish: str | None) -> Iterator[str | float]:
-    for piece in pieces(finish):
-        yield piece
-        yield PAUSE / 2
-    yield PAUSE
-    yield STOP
+LATE: Final = event({"error": {"message": "This comes too late."}})
 
 
-class _Paused:
-    """Each reply anew."""
-
-    def __init__(self, finish: str | None) -> None:
-        self.finish = finish
-
-    def __call__(self, body: object) -> Odd:
-        return Odd(_paused(self.finish))
+def paused(*parts: str | float) -> Answer:
+    """A short pause after each part."""
+    spread: list[str | float] = []
+    for part in parts:
+        spread += [part] if isinstance(part, float) else [part, 0.1]
+    return always(Odd(spread))
 
 
 def no_system(odd: Odd) -> Answer:
@@ -163,8 +156,13 @@ OPENAI: Final[Mapping[str, Answer]] = {
     "reasoning back": thinks,
     "nested 422": refuses_seed,
     # where a reply ends
-    "early end": _Paused("stop"),
-    "null end": _Paused("null"),
+    "early end": paused(*pieces("stop"), STOP),
+    "first end": paused(chunk(finish="stop"), PAUSE, *pieces(None), STOP),
+    "null end": paused(*pieces("null"), STOP),
+    "end and silence": paused(*pieces(None), chunk(finish="stop"), PAUSE, LATE),
+    "end beside text": paused(*pieces(None)[:-1], chunk(WORDS[-1], "stop"), PAUSE, LATE),
+    "silence after an early end": paused(*pieces("stop"), PAUSE, STOP),
+    "silence after the first": paused(*pieces("stop", None)[:1], PAUSE, *pieces(None)[1:], STOP),
     "done only": always(streams(*pieces(None), event("[DONE]"))),
     "cut": always(streams(*pieces(None))),
     "no events": always(
