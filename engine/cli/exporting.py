@@ -16,9 +16,9 @@ from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
+from engine.config.secret_values import secret_values
 from engine.config.secrets import Environment
 from engine.display import plural
-from engine.doctor.models import secret_values
 from engine.errors import InputError, Problem
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.results import decided_otherwise

@@ -15,8 +15,8 @@ from engine.analysis.calibration import Calibration
 from engine.analysis.figures import Analysis
 from engine.cli.console import out
 from engine.cli.session import Session
+from engine.config.secret_values import secret_values
 from engine.config.secrets import Environment
-from engine.doctor.models import secret_values
 from engine.errors import InputError, Problem
 from engine.files import is_stream, open_regular, write_named
 from engine.pipeline.labelling.calibrations import LabelledJudges

@@ -8,14 +8,14 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
 from engine.config.schema import Config, ModelSpec, Target
+from engine.config.secret_values import secret_values
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.values import texts_with_variables
 from engine.config.wording import quotable
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.errors import CrosswindError, InputError
@@ -52,7 +52,7 @@ from engine.stages.answers import Answer, ask, schema_of
 from engine.stages.evaluate import Judgement, judgement_schema
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.simulate import UserTurn
-from engine.trust import NOWHERE, UntrustedError
+from engine.trust import UntrustedError
 
 _SAMPLE: Final = 1_000
 """Tokens to compute a price from: too few to reach a separate price for long prompts."""
@@ -239,28 +239,6 @@ def way_to(url: str) -> str:
 def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redactor:
     """A redactor of all secrets of these models that can be resolved."""
     return Redactor(secret_values((model.spec for model in models), environment))
-
-
-def secret_values(specs: Iterable[ModelSpec], environment: Environment) -> set[str]:
-    """Every key, header and looked-up text of these models whose variables are set."""
-    found = set[str]()
-    for spec in specs:
-        secrets = [*spec.sent_headers.values(), *([] if spec.apikey is None else [spec.apikey])]
-        templates = [
-            *(secret.template for secret in secrets),
-            *texts_with_variables(spec.sent_body),
-        ]
-        found.update(_resolved_templates(templates, environment))
-        found.update(environment.hidden_values([spec.model, spec.address]))
-    return found
-
-
-def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
-    for template in templates:
-        try:
-            yield environment.resolve(template, where="doctor", to=NOWHERE).strip()
-        except InputError:
-            continue
 
 
 _PLAIN: Final = (Message(MessageRole.USER, "Say yes."),)
