@@ -180,9 +180,10 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         choices = self.preferences.choices
         home = NO_PLACE if first is not None else place or _known_screen(choices.place) or HOME
         self.navigator = Navigator(self, home, lambda: self.shell, self.look, first)
-        self.exporter = Exporter(self, watch, self.navigator, self.tell)
+        backend = backend or Backend()
+        self.exporter = Exporter(self, watch, self.navigator, self.tell, backend.hiding)
         self.engine = EngineControl(
-            self, watch, self._ticker, backend or Backend(), self.tell, self.tick, started
+            self, watch, self._ticker, backend, self.tell, self.tick, started
         )
         services = (self._ticker, self.engine, self.preferences, self.navigator)
         self.shell = Shell(watch, *services, self.tell, self.draw, self.use_theme)

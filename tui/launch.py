@@ -238,6 +238,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
         review=lambda: orders().review(),
         ahead=lambda benchmark: orders().ahead(benchmark),
         pilot=lambda benchmark: orders().pilot(benchmark),
+        hiding=lambda: session().hide,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -16,8 +16,6 @@ from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
-from engine.config.secret_values import secret_values
-from engine.config.secrets import Environment
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.provenance import stale_takes
@@ -32,7 +30,6 @@ from engine.report.conversation import (
     label_lines,
     takes,
 )
-from engine.report.hidden_keys import hiding
 from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.browsing import STALE, Browser, Field, Filter
@@ -105,7 +102,7 @@ def _logs(
     arguments: argparse.Namespace,
 ) -> Iterator[tuple[str, bytes]]:
     """The logs, one at a time, so that only one is in memory."""
-    hide = _hiding_keys(session)
+    hide = session.hide
     for name, keys in selection.items():
         path = session.workspace.definition_path(name)
         definition = load_definition(path) if path.is_file() else None
@@ -225,12 +222,7 @@ def exported_conversations(
         )
         for name, keys in selection.items()
     )
-    return map(_hiding_keys(session), found)
-
-
-def _hiding_keys(session: Session) -> Callable[[Conversation], Conversation]:
-    environment = Environment(session.workspace.root)
-    return hiding(secret_values(session.config.every_model, environment))
+    return map(session.hide, found)
 
 
 def _metrics(session: Session, name: str) -> dict[str, Metric]:

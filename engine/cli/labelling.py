@@ -73,7 +73,7 @@ def label(arguments: argparse.Namespace) -> int:
         refuse_ours(arguments.write, root=session.workspace.root, store=session.store_path)
         _refuse_filled(arguments.write)
         with session.reader() as reader:
-            _write_sheet(arguments.write, labelling, reader, definition)
+            _write_sheet(arguments.write, sample, reader)
     if arguments.json:
         out_json(_as_json(labelling))
     else:
@@ -116,11 +116,11 @@ def _refuse_filled(path: Path) -> None:
         raise InputError(Problem("this sheet is filled in; it was not replaced", path, hint=hint))
 
 
-def _write_sheet(
-    path: Path, progress: LabellingProgress, reader: Reader, definition: Definition
-) -> None:
+def _write_sheet(path: Path, sample: PersonSample, reader: Reader) -> None:
+    progress, definition = sample.labelling, sample.definition
     items = (blind_item(progress, number, reader, definition) for number in progress.open)
-    rows = ((item.number, item.definition, item.messages) for item in items)
+    hidden = map(sample.session.hide, items)
+    rows = ((item.number, item.definition, item.messages) for item in hidden)
     content = "".join(sheet_lines(progress.sample.seq, rows))
     try:
         write_named(path, ["\ufeff", content])

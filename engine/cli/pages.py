@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path, PurePath
 from typing import Final
-from urllib.parse import quote
 
 from engine.analysis.calibration import Calibration
 from engine.analysis.figures import Analysis
@@ -20,10 +18,9 @@ from engine.config.secrets import Environment
 from engine.errors import InputError, Problem
 from engine.files import is_stream, open_regular, write_named
 from engine.pipeline.labelling.calibrations import LabelledJudges
-from engine.report.hidden_keys import HIDDEN, SHORTEST
+from engine.report.hidden_keys import HIDDEN, spellings
 from engine.report.html.page import calibration_page, html_report
 from engine.report.html.view import GENERATOR, Evidence
-from engine.report.site.transcripts import as_json
 from engine.store.reader import Reader
 
 _ENDS: Final = (".html", ".htm")
@@ -117,17 +114,9 @@ def names_to_hide(session: Session, reader: Reader, names: Iterable[str]) -> dic
             labels |= {label, *served}
     shown = {path: PurePath(path).name for path in labels if _is_path(path)}
     for secret in secret_values(session.config.every_model, environment):
-        if len(secret) >= SHORTEST:
-            # as it is spelled in a page, in a script and in a link
-            spellings = {secret, as_json(secret)[1:-1], _as_html(secret), quote(secret, safe="")}
-            shown |= dict.fromkeys(spellings, HIDDEN)
+        shown |= dict.fromkeys(spellings(secret), HIDDEN)
     # a text that contains another one is replaced first
     return dict(sorted(shown.items(), key=lambda pair: -len(pair[0])))
-
-
-def _as_html(text: str) -> str:
-    """Escaped as the templates do it."""
-    return escape(text, quote=False).replace('"', "&#34;").replace("'", "&#39;")
 
 
 def _is_path(label: str) -> bool:

@@ -19,6 +19,7 @@ from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
+from engine.config.secret_values import secret_values
 from engine.config.secrets import Environment
 from engine.config.values import OFFLINE_JUDGES
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
@@ -26,6 +27,7 @@ from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.jury import Counts
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
+from engine.report.hidden_keys import Hide, hiding
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.spawning import EngineSettings
 from engine.store.integrity import unread_results, unread_words
@@ -69,6 +71,12 @@ class Session:
     def exposures(self) -> tuple[Exposure, ...]:
         """What must be allowed before its models are called."""
         return self.config.exposures
+
+    @property
+    def hide(self) -> Hide:
+        """Hides, in what leaves the workspace, the keys of its models."""
+        environment = Environment(self.workspace.root)
+        return hiding(secret_values(self.config.every_model, environment))
 
     def holder(self) -> Holder | None:
         """Who runs the engine at work on it, if any."""

@@ -52,7 +52,7 @@ def show(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         named = find(reader, arguments.id, benchmark=arguments.benchmark)
         if arguments.json:
-            out_json(_as_json(session, reader, named))
+            out_json(session.hide(_as_json(session, reader, named)))
         else:
             for line in _as_text(session, reader, named):
                 out(line)
@@ -77,12 +77,11 @@ def search(arguments: argparse.Namespace) -> int:
         if count == arguments.limit:
             count = index.count(text, speaker=speaker, benchmark=arguments.benchmark)
     if arguments.json:
-        out_json(
-            [
-                {"conv_id": str(hit.key), **asdict(hit), "counts": why is None, "why_not": why}
-                for hit, why in zip(hits, why_not, strict=True)
-            ]
-        )
+        rows = [
+            {"conv_id": str(hit.key), **asdict(hit), "counts": why is None, "why_not": why}
+            for hit, why in zip(hits, why_not, strict=True)
+        ]
+        out_json(session.hide(rows))
     for hit, why in () if arguments.json else zip(hits, why_not, strict=True):
         who = "user" if hit.speaker is Speaker.USER else "target"
         left_out = "" if why is None else f" (does not count: {why})"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from html import escape
 from typing import Any, Final
+from urllib.parse import quote
 
 SHORTEST: Final = 12
 """Characters: shorter keys are not searched for, as `ollama` or `EMPTY` may be plain words."""
@@ -15,10 +18,23 @@ Hide = Callable[[Any], Any]
 """Returns a value of any type without keys in its texts."""
 
 
+def spellings(secret: str) -> set[str]:
+    """The key as it stands in texts, JSON, scripts, pages, pictures and links; empty for one that
+    is too short."""
+    if len(secret) < SHORTEST:
+        return set()
+    in_json, in_page = json.dumps(secret)[1:-1], escape(secret, quote=False)
+    in_script = in_json.replace("<", "\\u003c")
+    # the templates write quotes as numbers, pictures by their names
+    in_template = in_page.replace('"', "&#34;").replace("'", "&#39;")
+    return {secret, in_json, in_script, in_template, escape(secret), quote(secret, safe="")}
+
+
 def hiding(secrets: Iterable[str]) -> Hide:
     """Return a function that hides these keys in every text of a value, whatever it is made of."""
     # the longest first: a text that contains another one is replaced as a whole
-    found = sorted({text for text in secrets if len(text) >= SHORTEST}, key=len, reverse=True)
+    texts = {text for secret in secrets for text in spellings(secret)}
+    found = sorted(texts, key=len, reverse=True)
     if not found:
         return lambda value: value
     pattern = re.compile("|".join(map(re.escape, found)))

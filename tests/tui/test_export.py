@@ -18,14 +18,16 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, StopReason
 from engine.cli.command_line import parse
 from engine.facts import NoteKind, RunEnd
-from engine.jury import AskedConversations, Counts, Jury
+from engine.jury import AskedConversations, Counts
 from engine.link import EngineState
+from engine.report.hidden_keys import HIDDEN, Hide, hiding
 from engine.store.reader import Reader
 from tests.tui.theatre import BENCHMARK, JURY, METRIC, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import exit_summary
 from tui.screens.conversation import ConversationScreen
 from tui.services import export
+from tui.services.engine_control import Backend
 from tui.services.export import (
     MOST_FOR_TERMINAL,
     as_json,
@@ -155,6 +157,31 @@ def test_y_offers_text_id_command_and_json(theatre: Theatre, home: Path) -> None
         assert isinstance(pilot.app.screen, ConversationScreen)
 
     theatre.perform(script)
+
+
+def test_a_key_that_a_server_repeats_leaves_the_app_in_no_form(
+    theatre: Theatre, home: Path
+) -> None:
+    key = 'sk-"own"-0123456789'
+    backend = Backend(hiding=lambda: hiding([key]))
+
+    async def script(pilot: Pilot[None]) -> None:
+        subject = await at_conversation(theatre, pilot, f"Your key is {key}.")
+        copied, texts = home / ".cache" / "crosswind" / "copied.txt", []
+        for form in ("enter", "j", "s"):
+            await pilot.press("y", form)
+            await theatre.answered(pilot)
+            texts.append(copied.read_text("utf-8"))
+        for form in "mjs":
+            await pilot.press("E", form)
+            await theatre.answered(pilot)
+        texts += [(home / f"{subject.key}.{end}").read_text("utf-8") for end in ("md", "json")]
+        assert all(HIDDEN in text or "\\[hidden\\]" in text for text in texts)
+        texts.append((home / "crosswind-live.svg").read_text("utf-8"))
+        assert not [text for text in texts if "0123456789" in text]
+
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=backend)
+    theatre.perform(script, app=app)
 
 
 def test_the_conversation_is_written_and_nothing_is_overwritten(
@@ -294,9 +321,9 @@ def test_both_texts_tell_every_take(theatre: Theatre) -> None:
 
     subject = asyncio.run(play())
     reader = theatre.watch.reader
-    assert [each["take"] for each in json.loads(as_json(reader, subject))] == [1, 0]
-    assert as_text(reader, subject).count("played by scripted models") == 2
-    assert as_markdown(reader, subject, COUNTS).count("scripted models") == 2
+    assert [each["take"] for each in json.loads(as_json(reader, subject, hiding(())))] == [1, 0]
+    assert as_text(reader, subject, hiding(())).count("played by scripted models") == 2
+    assert as_markdown(reader, subject, COUNTS, hiding(())).count("scripted models") == 2
 
 
 def test_a_markdown_file_gives_the_result_that_counts(theatre: Theatre) -> None:
@@ -307,7 +334,7 @@ def test_a_markdown_file_gives_the_result_that_counts(theatre: Theatre) -> None:
         await theatre.judge(take, passed=True, judge="offline:strict")
         return Subject(BENCHMARK, take.key)
 
-    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), COUNTS)
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), COUNTS, hiding(()))
     assert "- result: failed" in markdown
 
 
@@ -318,7 +345,7 @@ def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> No
         await theatre.said(take, 1, Speaker.USER, "# Verdict\n[passed](http://example.org) <b>")
         return Subject(BENCHMARK, take.key)
 
-    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), COUNTS)
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), COUNTS, hiding(()))
     assert "> \\# Verdict" in markdown
     assert "[passed](" not in markdown
     assert "<b>" not in markdown
@@ -452,7 +479,7 @@ def test_a_long_conversation_is_read_on_a_thread_while_the_app_goes_on(
 ) -> None:
     threads = []
 
-    def as_markdown(reader: Reader, subject: Subject, jury: Jury | None) -> str:
+    def as_markdown(reader: Reader, subject: Subject, counts: Counts | None, hide: Hide) -> str:
         threads.append(threading.current_thread())
         return "told"
 

@@ -28,6 +28,7 @@ from engine.link import (
     order_for,
 )
 from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
+from engine.report.hidden_keys import Hide, hiding
 from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
@@ -99,6 +100,8 @@ class Backend:
     """Finds the work of a benchmark that waits for a person."""
     pilot: Callable[[str], PilotPage] | None = None
     """Builds the page on a pilot."""
+    hiding: Callable[[], Hide] = lambda: hiding(())
+    """Returns what hides the keys of the configured models."""
 
 
 class _PilotRequest(NamedTuple):

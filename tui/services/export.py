@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from shutil import which
@@ -22,6 +21,7 @@ from engine.benchmark import ENDINGS, Scenario
 from engine.display import clean, plural
 from engine.errors import CrosswindError
 from engine.jury import Counts
+from engine.report.hidden_keys import Hide
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, StoredTake, Verdict
@@ -123,28 +123,28 @@ async def _pipe_text(words: Sequence[str], text: str) -> bool:
     return program.returncode == 0
 
 
-def as_text(reader: Reader, subject: Subject) -> str:
+def as_text(reader: Reader, subject: Subject, hide: Hide) -> str:
     """A conversation as plain text that cannot act on a terminal. Raises `StoreError`."""
     lines: list[str] = []
     # the newest first
     for take in reversed(reader.takes(subject.benchmark, subject.key)):
         messages, judged = reader.messages(take.seq), reader.verdicts(take.seq)
-        lines += _text(take, reader.scenario_of(take), messages, judged)
+        lines += _text(*hide((take, reader.scenario_of(take), messages, judged)))
     return clean("\n".join(lines) + "\n")
 
 
-def as_markdown(reader: Reader, subject: Subject, counts: Counts | None) -> str:
+def as_markdown(reader: Reader, subject: Subject, counts: Counts | None, hide: Hide) -> str:
     """A conversation as `crosswind export md` writes it, with messages escaped, but with
     every take. Raises `StoreError`."""
-    return _every_take(reader, subject, counts, markdown=True)
+    return _every_take(reader, subject, counts, hide, markdown=True)
 
 
-def as_json(reader: Reader, subject: Subject) -> str:
+def as_json(reader: Reader, subject: Subject, hide: Hide) -> str:
     """Every take as received, as JSON in ASCII."""
-    return _every_take(reader, subject, None, markdown=False)
+    return _every_take(reader, subject, None, hide, markdown=False)
 
 
-def as_table(watch: Watch, listed: Sequence[int]) -> str:
+def as_table(watch: Watch, listed: Sequence[int], hide: Hide) -> str:
     """These takes' conversations as `crosswind export csv` writes them. Raises
     `StoreError`."""
     # imported with the first file, as in `_every_take`: no frame waits for it
@@ -165,14 +165,16 @@ def as_table(watch: Watch, listed: Sequence[int]) -> str:
         )
         for name in keys
     )
-    return "".join(csv_lines(chain.from_iterable(found)))
+    return "".join(csv_lines(map(hide, chain.from_iterable(found))))
 
 
-def _every_take(reader: Reader, subject: Subject, counts: Counts | None, *, markdown: bool) -> str:
+def _every_take(
+    reader: Reader, subject: Subject, counts: Counts | None, hide: Hide, *, markdown: bool
+) -> str:
     # imported with the first file, like the tables of other formats: no frame waits these 16 ms
     from engine.report.conversation import copied_take, document, takes
 
-    all_takes = takes(reader, subject.benchmark, subject.key, counts)
+    all_takes = map(hide, takes(reader, subject.benchmark, subject.key, counts))
     if markdown:
         return "\n".join(line for take in all_takes for line in (*document(take), ""))
     return json.dumps([copied_take(conversation) for conversation in all_takes], indent=2) + "\n"
@@ -233,13 +235,19 @@ class Exporter:
     """Copies and exports the conversation that a screen is about, or the screen."""
 
     def __init__(
-        self, app: App[Any], watch: Watch, navigator: Navigator, tell: Callable[..., None]
+        self,
+        app: App[Any],
+        watch: Watch,
+        navigator: Navigator,
+        tell: Callable[..., None],
+        hiding: Callable[[], Hide],
     ) -> None:
-        """`tell` shows a notice."""
+        """`tell` shows a notice; `hiding` returns what hides keys in all that is taken out."""
         self._app = app
         self._watch = watch
         self._navigator = navigator
         self._tell = tell
+        self._hiding = hiding
 
     @property
     def subject(self) -> Subject | None:
@@ -277,7 +285,7 @@ class Exporter:
             self._run_in_background(self._page("screen.txt", self._screen_text))
         else:
             name = f"{_file_name(subject)}.md"
-            self._run_in_background(self._page(name, lambda: as_text(self._watch.reader, subject)))
+            self._run_in_background(self._page(name, self._text_of(TEXT, subject)))
 
     def export(self) -> None:
         """Ask what to export into the working folder."""
@@ -292,8 +300,11 @@ class Exporter:
 
         def chosen(offer: ChoiceOption | None) -> None:
             if offer is table:
-                make = partial(as_table, self._watch, listed)
-                self._run_in_background(self._exported("verdicts", ".csv", make))
+                self._run_in_background(
+                    self._exported(
+                        "verdicts", ".csv", lambda: as_table(self._watch, listed, self._hiding())
+                    )
+                )
             elif offer is not None:
                 self._export(offer, subject)
 
@@ -312,8 +323,8 @@ class Exporter:
         if chosen is ID:
             return lambda: str(subject.key)
         if chosen is JSON:
-            return lambda: as_json(reader, subject)
-        return lambda: as_text(reader, subject)
+            return lambda: as_json(reader, subject, self._hiding())
+        return lambda: as_text(reader, subject, self._hiding())
 
     def _screen_text(self) -> str:
         return screen_text(self._app)
@@ -339,14 +350,16 @@ class Exporter:
             )
         elif chosen is JSON:
             name = _file_name(subject)
-            self._run_in_background(self._exported(name, ".json", lambda: as_json(reader, subject)))
+            self._run_in_background(self._exported(name, ".json", self._text_of(JSON, subject)))
         else:
             name = _file_name(subject)
             self._run_in_background(
                 self._exported(
                     name,
                     ".md",
-                    lambda: as_markdown(reader, subject, self._watch.counts(subject.benchmark)),
+                    lambda: as_markdown(
+                        reader, subject, self._watch.counts(subject.benchmark), self._hiding()
+                    ),
                 )
             )
 
@@ -361,8 +374,11 @@ class Exporter:
     async def _made(self, make: Callable[[], str]) -> str:
         """The text, made on a thread, as many takes of a long conversation take a while to read.
         What is on the screen is read here, before it changes."""
-        drawn = make in (self._screen_text, self._picture)
-        return make() if drawn else await asyncio.to_thread(make)
+        if make not in (self._screen_text, self._picture):
+            return await asyncio.to_thread(make)
+        drawn = make()
+        hide = await asyncio.to_thread(self._hiding)
+        return str(hide(drawn))
 
     def _run_in_background(self, doing: Coroutine[object, object, None]) -> None:
         self._app.run_worker(self._run_guarded(doing), group="taking")

@@ -114,6 +114,24 @@ def test_a_person_sees_what_the_evaluator_sees_and_no_more(sheet: Path, place: P
     assert all(row["transcript"].startswith("[1] USER: ") for row in rows)
 
 
+def test_a_key_that_a_server_repeats_is_in_no_sheet(
+    sheet: Path, place: Place, crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = cells_of(sheet)[0]["transcript"].split("[2] ")[1].split("\n")[0]
+    key = said[8:24]
+    monkeypatch.setenv("MY_KEY", key)
+    path = place.root / "config.yaml"
+    model = "{model: m, source: ollama, extra_headers: {X-A: '${MY_KEY}'}}"
+    config = path.read_text("utf-8")
+    assert "\nmodels:" not in config
+    path.write_text(f"{config}\nmodels: {{other: {model}}}\n", "utf-8")
+    sheet.unlink()
+    crosswind("label", "giving-in", "--by", "Ann", "--export", str(sheet))
+    text = sheet.read_text("utf-8-sig")
+    assert "[hidden]" in text
+    assert key not in text
+
+
 def _landmarks(scenarios: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [mark for scenario in scenarios for mark in scenario["landmarks"]]
 
