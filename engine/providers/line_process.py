@@ -123,7 +123,10 @@ class LineProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         if self._reading is not None:
+            # the loop closes the pipes once it has seen their end, unless others hold them open
+            await asyncio.wait([self._reading], timeout=_PRINTED_S)
             self._reading.cancel()
+            await asyncio.sleep(0)
 
 
 def _ending(code: int) -> str:
