@@ -16,6 +16,9 @@ from tests.benchmarks.frame import Row
 PROJECT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("engine", "tui")
 LONG_FUNCTION, SMALL_MODULE = 50, 40
+SENTENCE_WORDS: Final = 4
+PRIVATE_NAMES: Final = Path("tui/services/textual_internals.py")
+"""Where every private name of Textual is listed that the app needs."""
 ALIAS: Final = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
 """The name of a class or an alias of a type; not that of a constant."""
 
@@ -130,11 +133,34 @@ def long_functions(known: Mapping[str, Module]) -> list[str]:
     ]
 
 
+def pins_sentence(test: Function) -> bool:
+    """Whether an assertion of it holds a text of `SENTENCE_WORDS` words or more; a word has a letter.
+    What approval files hold stands in none."""
+    return any(
+        sum(any(map(str.isalpha, word)) for word in part.value.split()) >= SENTENCE_WORDS
+        for one in ast.walk(test)
+        if isinstance(one, ast.Assert)
+        for part in ast.walk(one.test)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    )
+
+
+def private_names(root: Path) -> int:
+    """How many private names of Textual the app reads, calls or overrides."""
+    tree = ast.parse((root / PRIVATE_NAMES).read_text("utf-8"))
+    listed = next(
+        one.value
+        for one in tree.body
+        if isinstance(one, ast.AnnAssign) and ast.unparse(one.target) == "PRIVATE"
+    )
+    return sum(len(one.elts) for one in ast.walk(listed or tree) if isinstance(one, ast.Set))
+
+
 def figures(root: Path) -> dict[str, str]:
     known = modules(root)
     lines = sum(len(one.lines) for one in known.values())
     comments = sum(one.comments for one in known.values())
-    tests = modules(root, ("tests",)).values()
+    tests = list(modules(root, ("tests",)).values())
     return {
         "lines": f"{lines:,}",
         "files": str(len(known)),
@@ -148,6 +174,15 @@ def figures(root: Path) -> dict[str, str]:
             sum(3 < len(one.lines) < SMALL_MODULE for one in known.values())
         ),
         "lines of comment": f"{comments / lines:.1%}",
+        f"tests that pin a text of {SENTENCE_WORDS} words": str(
+            sum(
+                pins_sentence(one)
+                for module in tests
+                for one in module.functions
+                if one.name.startswith("test_")
+            )
+        ),
+        "private names of Textual": str(private_names(root)),
     }
 
 
