@@ -301,18 +301,8 @@ def _words(text: str) -> list[_Word]:
 
     def end_word() -> None:
         nonlocal ends_sentence
-        if not begun:
-            return
-        plain = "".join(piece for piece, _, _ in begun)
-        folded = plain.lower()
-        if not plain.isascii():
-            plain = unicodedata.normalize("NFKC", plain)
-            folded = _DROPPED.sub("", unicodedata.normalize("NFKC", plain.casefold()))
-        if folded:
-            folded = _NUMBERS.get(folded, folded)
-            capital = plain[0].isupper() and not ends_sentence and plain not in _I
-            fixed = capital or folded in _NEGATIONS or any(map(str.isdecimal, folded))
-            found.append(_Word(folded, begun[0][1], begun[-1][2], fixed))
+        if begun and (word := _finished_word(begun, first=ends_sentence)) is not None:
+            found.append(word)
             ends_sentence = False
         begun.clear()
 
@@ -351,6 +341,22 @@ def _words(text: str) -> list[_Word]:
         ends_sentence |= piece[-1] in _ENDS or kind == "mark"
     end_word()
     return found
+
+
+def _finished_word(pieces: Sequence[tuple[str, int, int]], *, first: bool) -> _Word | None:
+    """The word of these pieces, unless nothing is left of it. A capital letter of the first word of
+    a sentence makes no name of it."""
+    plain = "".join(piece for piece, _, _ in pieces)
+    folded = plain.lower()
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFKC", plain)
+        folded = _DROPPED.sub("", unicodedata.normalize("NFKC", plain.casefold()))
+    if not folded:
+        return None
+    folded = _NUMBERS.get(folded, folded)
+    capital = plain[0].isupper() and not first and plain not in _I
+    fixed = capital or folded in _NEGATIONS or any(map(str.isdecimal, folded))
+    return _Word(folded, pieces[0][1], pieces[-1][2], fixed)
 
 
 _message = lru_cache(maxsize=32)(_Message)

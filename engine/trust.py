@@ -30,7 +30,7 @@ _MOST_LINES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Exposure:
+class Permission:
     """Something that a workspace does and that its user must have allowed."""
 
     to: str
@@ -63,9 +63,9 @@ def beginning_of(address: str) -> str:
 class UntrustedError(InputError):
     """Something would be sent, imported or connected to that nobody has allowed."""
 
-    def __init__(self, root: Path, exposures: Collection[Exposure]) -> None:
-        self.exposures = exposures
-        lines = list(in_words(exposures))
+    def __init__(self, root: Path, permissions: Collection[Permission]) -> None:
+        self.permissions = permissions
+        lines = list(in_words(permissions))
         more = f"; and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         hint = (
             "if you trust whoever wrote it: in a terminal, all of it is shown and asked about; "
@@ -75,18 +75,18 @@ class UntrustedError(InputError):
         super().__init__(Problem(f"{what}{more}", root, hint=hint))
 
 
-def in_words(exposures: Iterable[Exposure]) -> Iterator[str]:
+def in_words(permissions: Iterable[Permission]) -> Iterator[str]:
     """Yield a line for each host, a known provider's key going elsewhere first, and for each
     function and scheduler."""
     by_host: dict[str, list[str]] = {}
     code, schedulers = [], []
-    for exposure in sorted(exposures):
-        if not exposure.to:
-            code.append(exposure.what)
-        elif not exposure.what:
-            schedulers.append(exposure.to)
+    for permission in sorted(permissions):
+        if not permission.to:
+            code.append(permission.what)
+        elif not permission.what:
+            schedulers.append(permission.to)
         else:
-            by_host.setdefault(exposure.to, []).append(exposure.what)
+            by_host.setdefault(permission.to, []).append(permission.what)
 
     def is_harmless(pair: tuple[str, list[str]]) -> bool:
         return not any(name in USUAL_VARIABLES for name in pair[1])
@@ -99,9 +99,9 @@ def in_words(exposures: Iterable[Exposure]) -> Iterator[str]:
     yield from (one_line(f"the scheduler {one}", _LONGEST) for one in schedulers)
 
 
-def screenful(root: Path, exposures: Collection[Exposure]) -> Iterator[str]:
+def screenful(root: Path, permissions: Collection[Permission]) -> Iterator[str]:
     """Yield the lines of the question whether to allow these."""
-    lines = list(in_words(exposures))
+    lines = list(in_words(permissions))
     yield f"{one_line(str(root), _LONGEST)} has not been allowed to do this before. It would use:"
     yield from (f"  {line}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
@@ -117,20 +117,20 @@ class Trust:
         self._environ = environ
         self._allowed: frozenset[str] | None = None
 
-    def require(self, exposures: Collection[Exposure]) -> None:
+    def require(self, permissions: Collection[Permission]) -> None:
         """Raise `UntrustedError` for those that are neither usual nor allowed."""
-        if missing := [one for one in exposures if not self._allows(one)]:
+        if missing := [one for one in permissions if not self._allows(one)]:
             raise UntrustedError(self._root, missing)
 
-    def covers(self, exposures: Sequence[Exposure]) -> bool:
+    def covers(self, permissions: Sequence[Permission]) -> bool:
         """Whether exactly these were allowed; those that are usual need not be."""
-        wanted = {one.digest for one in exposures if not one.is_usual}
+        wanted = {one.digest for one in permissions if not one.is_usual}
         return not wanted or self._trusts_all() or wanted == self._read()
 
-    def allow(self, exposures: Sequence[Exposure]) -> None:
+    def allow(self, permissions: Sequence[Permission]) -> None:
         """Remember that a person allowed exactly these. Raises `InputError` where that cannot be
         written."""
-        self._write(self._key(), [one.digest for one in exposures])
+        self._write(self._key(), [one.digest for one in permissions])
         self._allowed = None
 
     def is_agreed(self, words: str) -> bool:
@@ -153,8 +153,8 @@ class Trust:
             what = f"what was allowed cannot be remembered: {error.strerror or error}"
             raise InputError(Problem(what, path, hint=hint)) from error
 
-    def _allows(self, exposure: Exposure) -> bool:
-        return exposure.is_usual or self._trusts_all() or exposure.digest in self._read()
+    def _allows(self, permission: Permission) -> bool:
+        return permission.is_usual or self._trusts_all() or permission.digest in self._read()
 
     def _trusts_all(self) -> bool:
         return os.environ.get(ALLOW_ALL) == "all"

@@ -428,6 +428,31 @@ def _label(command: AddCommand) -> None:
         "`crosswind calibrate` shows how far the labels and the judge agree.",
     )
     _benchmark(label)
+    _decision_options(label)
+    _option(label, "--sample", "N", "how many conversations (default: 60)", type=int)
+    _option(label, "--seed", "WORD", "seed of the random draw (default: 7)")
+    _option(
+        label,
+        "--by",
+        "NAME",
+        "your name (default: CROSSWIND_PERSON, else your account's name)",
+    )
+    _flag(label, "--new", "draw a further sample when this one is labelled")
+    _option(
+        label, "--export", "FILE", "write what is not labelled yet as CSV", dest="write", type=Path
+    )
+    _option(
+        label,
+        "--import",
+        "FILE",
+        "read labels from a CSV that was filled in",
+        dest="read",
+        type=Path,
+    )
+    _flag(label, "--json", "print how many are labelled, or what is to be decided, as JSON")
+
+
+def _decision_options(label: argparse.ArgumentParser) -> None:
     label.add_argument(
         "--decide",
         nargs="?",
@@ -451,27 +476,6 @@ def _label(command: AddCommand) -> None:
         help="with --decide NUMBER: it is not",
     )
     _option(label, "--reason", "TEXT", "with --decide NUMBER: why")
-    _option(label, "--sample", "N", "how many conversations (default: 60)", type=int)
-    _option(label, "--seed", "WORD", "seed of the random draw (default: 7)")
-    _option(
-        label,
-        "--by",
-        "NAME",
-        "your name (default: CROSSWIND_PERSON, else your account's name)",
-    )
-    _flag(label, "--new", "draw a further sample when this one is labelled")
-    _option(
-        label, "--export", "FILE", "write what is not labelled yet as CSV", dest="write", type=Path
-    )
-    _option(
-        label,
-        "--import",
-        "FILE",
-        "read labels from a CSV that was filled in",
-        dest="read",
-        type=Path,
-    )
-    _flag(label, "--json", "print how many are labelled, or what is to be decided, as JSON")
 
 
 def _calibrate(command: AddCommand) -> None:

@@ -49,7 +49,7 @@ def _ask_for_trust(start: Path, *, trusts: bool) -> None:
     # what is wrong with the workspace is among the findings
     with suppress(InputError):
         workspace = find_workspace(start)
-        allowed(workspace.root, load_config(workspace.config_path).exposures, trusts=trusts)
+        allowed(workspace.root, load_config(workspace.config_path).permissions, trusts=trusts)
 
 
 def report(

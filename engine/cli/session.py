@@ -35,7 +35,7 @@ from engine.store.lock import Holder
 from engine.store.open_reader import is_older, open_reader, reader_or_empty
 from engine.store.reader import Reader
 from engine.store.records import StoredConfig
-from engine.trust import Exposure
+from engine.trust import Permission
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class Session:
         return EngineHandle(self.workspace, self.store_path)
 
     @property
-    def exposures(self) -> tuple[Exposure, ...]:
+    def permissions(self) -> tuple[Permission, ...]:
         """What must be allowed before its models are called."""
-        return self.config.exposures
+        return self.config.permissions
 
     @property
     def hide(self) -> Hide:

@@ -9,34 +9,34 @@ from pathlib import Path
 
 from engine.cli.console import tell
 from engine.cli.session import Session
-from engine.trust import Exposure, Trust, UntrustedError, screenful
+from engine.trust import Permission, Trust, UntrustedError, screenful
 
 
 def require_trust(session: Session) -> None:
     """Raise `UntrustedError` for what nobody has allowed."""
-    exposures = session.exposures
-    if not Trust(session.workspace.root).covers(exposures):
-        raise UntrustedError(session.workspace.root, exposures)
+    permissions = session.permissions
+    if not Trust(session.workspace.root).covers(permissions):
+        raise UntrustedError(session.workspace.root, permissions)
 
 
 def pass_gate(session: Session, arguments: argparse.Namespace) -> None:
     """As `require_trust`, but allows it with `--trust`, and asks on a terminal."""
-    root, exposures = session.workspace.root, session.exposures
-    if not allowed(root, exposures, trusts=getattr(arguments, "trust", False)):
-        raise UntrustedError(root, exposures)
+    root, permissions = session.workspace.root, session.permissions
+    if not allowed(root, permissions, trusts=getattr(arguments, "trust", False)):
+        raise UntrustedError(root, permissions)
 
 
-def allowed(root: Path, exposures: Sequence[Exposure], *, trusts: bool) -> bool:
+def allowed(root: Path, permissions: Sequence[Permission], *, trusts: bool) -> bool:
     """Whether these are allowed, by now."""
     trust = Trust(root)
-    if trust.covers(exposures):
+    if trust.covers(permissions):
         return True
     if not trusts:
         if not sys.stdin.isatty():
             return False
-        for line in screenful(root, exposures):
+        for line in screenful(root, permissions):
             tell(line)
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             return False
-    trust.allow(exposures)
+    trust.allow(permissions)
     return True

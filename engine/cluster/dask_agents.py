@@ -21,7 +21,7 @@ from engine.cluster.pool import AgentHandle, AgentLostError
 from engine.config.cluster import checked_address, is_address
 from engine.errors import CrosswindError, InputError, Problem
 from engine.files import open_regular
-from engine.trust import Exposure, Trust
+from engine.trust import Permission, Trust
 
 LOOK_S: Final = 0.5
 """The interval between looks for new workers."""
@@ -206,7 +206,7 @@ def agents_of_cluster(scheduler: str, root: Path, log: Path) -> DaskSource:
     """Agents on workers that others started. A missing scheduler is waited for."""
 
     async def connect() -> Client:
-        Trust(root).require([Exposure(scheduler, "")])
+        Trust(root).require([Permission(scheduler, "")])
         # read each time: a restarted scheduler has another address
         address = scheduler if is_address(scheduler) else scheduler_address(root / scheduler)
         return await _client(address, _dask_security(address))

@@ -64,7 +64,7 @@ from engine.errors import InputError, Problem
 from engine.jury import Jury, People
 from engine.review import ReviewMode
 from engine.scripted import Pace
-from engine.trust import NOWHERE, Exposure, beginning_of
+from engine.trust import NOWHERE, Permission, beginning_of
 
 ONE: Final = "evaluator_model"
 SEVERAL: Final = "evaluators"
@@ -648,16 +648,16 @@ class Config(Shape):
         return (*self.models_beside_targets, *self.targets, *self.models.values())
 
     @property
-    def exposures(self) -> tuple[Exposure, ...]:
+    def permissions(self) -> tuple[Permission, ...]:
         """What must be allowed before its models are called, without what is usual."""
         found = []
         for spec in self.every_model:
             if spec.is_remote:
-                found += [Exposure(spec.destination, name) for name in spec.sent_variables]
+                found += [Permission(spec.destination, name) for name in spec.sent_variables]
             elif isinstance(spec, Target) and spec.call is not None:
-                found.append(Exposure(NOWHERE, spec.call))
+                found.append(Permission(NOWHERE, spec.call))
         if (scheduler := named_scheduler(self)) is not None:
-            found.append(Exposure(scheduler, ""))
+            found.append(Permission(scheduler, ""))
         return tuple(dict.fromkeys(one for one in found if not one.is_usual))
 
     def at_pace(self, pace: Pace) -> Config:

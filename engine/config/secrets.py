@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from engine.errors import InputError, Problem
 from engine.files import open_regular
-from engine.trust import NOWHERE, Exposure, Trust
+from engine.trust import NOWHERE, Permission, Trust
 
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable."""
@@ -141,7 +141,7 @@ class Environment:
     def variables(self, call: str) -> dict[str, str]:
         """The variables of both places, for the process of a function of the workspace. Raises
         `UntrustedError`."""
-        self.trust.require([Exposure(NOWHERE, call)])
+        self.trust.require([Permission(NOWHERE, call)])
         return {**self.own_values(), **self._environ}
 
     def own_values(self) -> Mapping[str, str]:
@@ -155,7 +155,7 @@ class Environment:
     def require(self, names: Iterable[str], to: str) -> None:
         """Raise `UntrustedError` unless these variables may be sent there."""
         if to:
-            self.trust.require([Exposure(to, name) for name in names])
+            self.trust.require([Permission(to, name) for name in names])
 
     def resolve(self, text: str, *, where: str, to: str) -> str:
         """`text` with every `${VAR}` filled in, to be sent to an address that begins with `to`, or

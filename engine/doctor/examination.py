@@ -33,7 +33,7 @@ from engine.pipeline.planner import Planner
 from engine.store.connection import Connection, raw_connection
 from engine.store.open_reader import empty_reader
 from engine.store.reader import Reader
-from engine.trust import NOT_ALLOWED, Exposure, in_words
+from engine.trust import NOT_ALLOWED, Permission, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +127,19 @@ def _models(asked: DoctorOptions, written: PartialConfiguration) -> list[Diagnos
         *model_findings(models),
         *(
             _reach_diagnostics(asked, models, environment)
-            if environment.trust.covers(config.exposures)
-            else not_sent(config.exposures)
+            if environment.trust.covers(config.permissions)
+            else not_sent(config.permissions)
         ),
     ]
     return redacted_findings(findings, secrets_of(models, environment))
 
 
-def not_sent(exposures: Sequence[Exposure]) -> list[Diagnostic]:
+def not_sent(permissions: Sequence[Permission]) -> list[Diagnostic]:
     """A finding for each thing that is left out because nobody has allowed it."""
     remedy = "`crosswind doctor` asks in a terminal; `--trust` allows it"
     return [
         Diagnostic(Area.REACH, "not sent", Severity.NOTE, f"{words}: nobody has allowed it", remedy)
-        for words in in_words(exposures)
+        for words in in_words(permissions)
     ]
 
 

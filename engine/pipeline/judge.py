@@ -373,30 +373,34 @@ async def _give_verdict(
     except ModelError as error:
         fault = error
         judged = EvaluatorAnswer(None, "", (), unscored=_fault_words(error))
-    present = judged.present
     # unusable answers too: they were paid for, and count as attempts
+    verdict = _verdict(judging, judged, model.label, asking.number)
     await bench.store.write(
-        Verdict(
-            take=judging.take,
-            metric_id=metric.id,
-            track=metric.track,
-            judge=model.label,
-            source="model",
-            number=asking.number,
-            present=present,
-            passed=None if present is None else metric.track.passes(present=present),
-            unscored=judged.unscored,
-            justification=judged.justification,
-            quotes=tuple(Quote(quote.text, quote.turn) for quote in judged.quotes),
-            marks=judged.marks,
-            depends=made_from,
-            jury=bench.config.jury,
-            served_by=model.served_by,
-        )
+        replace(verdict, depends=made_from, jury=bench.config.jury, served_by=model.served_by)
     )
     if not isinstance(fault, AnswerError):
         return fault
     return None if _was_asked_often(bench, judging.take, asking.voter, made_from) else fault
+
+
+def _verdict(
+    judging: PlannedJudging, judged: EvaluatorAnswer, judge_label: str, number: int
+) -> Verdict:
+    present, metric = judged.present, judging.metric
+    return Verdict(
+        take=judging.take,
+        metric_id=metric.id,
+        track=metric.track,
+        judge=judge_label,
+        source="model",
+        number=number,
+        present=present,
+        passed=None if present is None else metric.track.passes(present=present),
+        unscored=judged.unscored,
+        justification=judged.justification,
+        quotes=tuple(Quote(quote.text, quote.turn) for quote in judged.quotes),
+        marks=judged.marks,
+    )
 
 
 def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depends) -> bool:

@@ -32,7 +32,7 @@ from engine.pipeline.generate import (
     stale_scenarios,
     written_metrics,
 )
-from engine.pipeline.judge import Asking, JudgingPlanner
+from engine.pipeline.judge import Asking, JudgingPlanner, PlannedJudging
 from engine.pipeline.order import Order, PriceRange, Rewriting, WorkItem, WorkReason
 from engine.pipeline.play import ConversationPlanner, PlannedConversation, pilot_of
 from engine.pipeline.review.reviews import is_required
@@ -141,24 +141,33 @@ def plan_run(
     if not (metrics and follows and Stage.GEN_SCENARIOS in order.stages):
         following = _following(bench, order, evaluator, stored, with_stale=with_stale)
         work = _with_failures(stored, [*metrics, *following.work])
-        calls = [*_metrics_calls(bench, metrics), *following.calls]
-        assumed = _assumptions(bench, metrics, following, following)
-        rejected = rejected_metrics(bench) if generates and not metrics else []
         made, wanted = _rows_of(bench, stored, {*following.waiting, *(row.unit for row in work)})
         return RunPlan(
             bench.name,
             work,
             following.stale,
-            calls,
-            assumed,
+            [*_metrics_calls(bench, metrics), *following.calls],
+            _assumptions(bench, metrics, following, following),
             following.waiting,
-            rejected,
+            rejected_metrics(bench) if generates and not metrics else [],
             following.to_begin,
             made,
             wanted,
         )
-    # the number of metrics a model will write is unknown and everything depends on it: plan with
-    # the fewest and with the most, and report the range
+    return _plan_with_new_metrics(bench, order, evaluator, stored, metrics, with_stale=with_stale)
+
+
+def _plan_with_new_metrics(
+    bench: BenchmarkContext,
+    order: Order,
+    evaluator: ModelSpec | None,
+    stored: StoredConversations,
+    metrics: Sequence[WorkItem],
+    *,
+    with_stale: bool,
+) -> RunPlan:
+    """The number of metrics a model will write is unknown and everything depends on it: plan with
+    the fewest and with the most, and report the range."""
     few, many = (
         _following(metric, order, evaluator, stored, with_stale=False)
         for metric in _with_new_metrics(bench, metrics[0])
@@ -249,19 +258,8 @@ def _following(
         fresh = Range.exactly(new[target.id] if Stage.SIMULATE in stages else 0)
         calls += _playing(bench, target, mine, fresh, stored)
         if Stage.EVALUATE in stages:
-            due = [
-                (judging.askings, judging.work.why is WorkReason.FAILED)
-                for judging in judgings
-                if judging.key.target_id == target.id
-            ]
-            due += [(judging.askings, False) for _ in mine]
-            checks = sum(
-                len(judging.checks) for judging in judgings if judging.key.target_id == target.id
-            )
-            checks += sum(len(judging.checks.of_take(conversation.wanted)) for conversation in mine)
-            of_new = fresh * judging.checks.usual
-            expected = Range.exactly(checks) + of_new
-            calls += _judging(bench, target, due, judging.askings, fresh, expected)
+            judged = [one for one in judgings if one.key.target_id == target.id]
+            calls += _calls_of_judging(bench, target, judging, judged, mine, fresh)
     work = [
         *(scenarios.work if scenarios else ()),
         *(playing.work for playing in playings),
@@ -275,6 +273,24 @@ def _following(
         if playing.work.why is WorkReason.MISSING
     )
     return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting), to_begin)
+
+
+def _calls_of_judging(
+    bench: BenchmarkContext,
+    target: Target,
+    planner: JudgingPlanner,
+    judgings: Sequence[PlannedJudging],
+    playings: Sequence[PlannedConversation],
+    fresh: Range,
+) -> Iterable[StageCalls]:
+    """What judging one target's conversations takes: those that are stored, that are played now,
+    and of scenarios that are not written yet (`fresh`)."""
+    due = [(one.askings, one.work.why is WorkReason.FAILED) for one in judgings]
+    due += [(planner.askings, False) for _ in playings]
+    checks = sum(len(one.checks) for one in judgings)
+    checks += sum(len(planner.checks.of_take(one.wanted)) for one in playings)
+    expected = Range.exactly(checks) + fresh * planner.checks.usual
+    return _judging(bench, target, due, planner.askings, fresh, expected)
 
 
 def _not_in(work: Iterable[WorkItem], stale: Iterable[WorkItem]) -> list[WorkItem]:

@@ -240,12 +240,12 @@ _FIELD: Final = (1 << _BITS) - 1
 _SCALE: Final = 5040
 """Divisible by all small numbers, so that most weights C / (C - 1) are integers."""
 
-Counts = Sequence[int]
+ValueCounts = Sequence[int]
 """One cluster's non-negative integers, one for each field; all clusters have the same fields."""
 
 
 def resampled_sums(
-    strata: Sequence[Sequence[Counts]], *, resamples: int, seed: int
+    strata: Sequence[Sequence[ValueCounts]], *, resamples: int, seed: int
 ) -> Iterator[list[int]]:
     """For each resample, the sum of every field, in an arbitrary unit (only ratios have a meaning).
 
@@ -279,7 +279,7 @@ def percentile_interval(values: Sequence[float]) -> Interval:
     return Interval(ordered[floor(tail)], ordered[ceil(len(ordered) - 1 - tail)])
 
 
-def _pack(counts: Counts) -> int:
+def _pack(counts: ValueCounts) -> int:
     packed = 0
     for count in reversed(counts):
         packed = packed << _BITS | count

@@ -20,11 +20,12 @@ from typing import Final, NamedTuple, Protocol
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
+from engine.quotes import Span
 from engine.store.codec import storable
 from engine.store.connection import transaction
 from engine.store.filesystem import keep_private
 from engine.store.open_reader import is_older, open_reader
-from engine.store.words import Span, Term, matches, plain, terms_of
+from engine.store.words import Term, matches, plain, terms_of
 
 INDEX_NAME: Final = "search.db"
 BATCH_ROWS: Final = 1000

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from engine.quotes import Span
+
 MOST_TERMS: Final = 32
 """A pasted page would otherwise be a query of thousands of words."""
 _QUERY_LENGTH: Final = 1000
@@ -48,9 +50,6 @@ _SPECIAL: Final = re.compile(f"[{_WITH_MARKS}{_SINGLE}{_EMOJI}{_DIACRITICS}]+")
 _RUN: Final = rf"[^\W_{_WITH_MARKS}{_SINGLE}{_EMOJI}]"
 _WORD: Final = re.compile(f"{_ALONE}|{_RUN}(?:{_RUN}|[{_DIACRITICS}])*")
 _TERM: Final = re.compile(r'"([^"]*)"?|(\S+)')
-
-Span = tuple[int, int]
-"""Begin and end in a text."""
 
 
 class Term(NamedTuple):

@@ -134,8 +134,8 @@ def long_functions(known: Mapping[str, Module]) -> list[str]:
 
 
 def pins_sentence(test: Function) -> bool:
-    """Whether an assertion of it holds a text of `SENTENCE_WORDS` words or more; a word has a letter.
-    What approval files hold stands in none."""
+    """Whether an assertion of it holds a text of `SENTENCE_WORDS` words or more; a word has a
+    letter. What approval files hold stands in none."""
     return any(
         sum(any(map(str.isalpha, word)) for word in part.value.split()) >= SENTENCE_WORDS
         for one in ast.walk(test)

@@ -21,7 +21,7 @@ from engine.config.schema import load_config
 from engine.config.secrets import Environment, Secret
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
-from engine.trust import ALLOW_ALL, Exposure, Trust, UntrustedError, screenful
+from engine.trust import ALLOW_ALL, Permission, Trust, UntrustedError, screenful
 from tests.engine.commands import Said, Somebody, crosswind
 from tests.protocol_server.server import ProtocolServer
 
@@ -126,8 +126,8 @@ def test_what_is_asked_is_one_screenful_with_known_keys_first(
     at = server.openai_url.removesuffix("/v1")
     other = {"model": "m", "source": "s", "apikey": "${MY}", "base_url": "https://a.example/v1"}
     write(strange, server, models={"other": other})
-    exposures = load_config(strange / "config.yaml").exposures
-    assert "\n".join(screenful(Path("/cloned"), exposures)) == (
+    permissions = load_config(strange / "config.yaml").permissions
+    assert "\n".join(screenful(Path("/cloned"), permissions)) == (
         "/cloned has not been allowed to do this before. It would use:\n"
         f"  ANTHROPIC_API_KEY, OPENAI_API_KEY, AWS_SECRET_ACCESS_KEY, GITHUB_TOKEN to {at}\n"
         "  MY to https://a.example\n"
@@ -196,7 +196,7 @@ def test_a_run_that_is_trusted_sends_what_it_has_to_and_shows_no_secret(
 )
 def test_what_is_usual_is_never_asked_about(tmp_path: Path, spec: dict[str, str]) -> None:
     (tmp_path / "config.yaml").write_text(json.dumps(_all_of(spec)))
-    assert load_config(tmp_path / "config.yaml").exposures == ()
+    assert load_config(tmp_path / "config.yaml").permissions == ()
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_is_usual_is_never_asked_about(tmp_path: Path, spec: dict[str, str]
 )
 def test_any_other_variable_is(tmp_path: Path, spec: dict[str, object]) -> None:
     (tmp_path / "config.yaml").write_text(json.dumps(_all_of(spec)))
-    assert len(load_config(tmp_path / "config.yaml").exposures) == 1
+    assert len(load_config(tmp_path / "config.yaml").permissions) == 1
 
 
 def _all_of(spec: Mapping[str, object]) -> dict[str, object]:
@@ -234,7 +234,7 @@ def test_no_value_leaves_the_environment_for_where_nobody_allowed_it(tmp_path: P
         known.key(Secret("${A}"), where="x", to="https://x.example")
     with pytest.raises(UntrustedError, match="the code of m:f"):
         known.variables("m:f")
-    known.trust.allow([Exposure("https://x.example", "A")])
+    known.trust.allow([Permission("https://x.example", "A")])
     assert known.key(Secret("${A}"), where="x", to="https://x.example") == "1"
     for name, to in (("B", "https://x.example"), ("A", "https://y.example")):
         with pytest.raises(UntrustedError):
@@ -247,10 +247,10 @@ def test_a_memory_that_cannot_be_read_allows_nothing(tmp_path: Path, content: st
     path = tmp_path / "crosswind" / "trust.json"
     path.parent.mkdir()
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    exposures = [Exposure("https://x.example", "A")]
-    assert not Trust(tmp_path, environ).covers(exposures)
-    Trust(tmp_path, environ).allow(exposures)
-    assert Trust(tmp_path, environ).covers(exposures)
+    permissions = [Permission("https://x.example", "A")]
+    assert not Trust(tmp_path, environ).covers(permissions)
+    Trust(tmp_path, environ).allow(permissions)
+    assert Trust(tmp_path, environ).covers(permissions)
     assert str(tmp_path) in json.loads(path.read_text())
 
 
@@ -296,6 +296,6 @@ def test_a_scheduler_that_a_configuration_names_is_asked_about(
         f"cluster: {{scheduler: '{scheduler}'}}\n",
         "utf-8",
     )
-    named = load_config(tmp_path / "config.yaml").exposures
-    assert named == (Exposure(scheduler, ""),)
+    named = load_config(tmp_path / "config.yaml").permissions
+    assert named == (Permission(scheduler, ""),)
     assert list(screenful(tmp_path, named))[1] == f"  the scheduler {scheduler}"
