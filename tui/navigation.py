@@ -73,7 +73,7 @@ MAIN_SCREENS: Final = (
     MainScreen(
         "5",
         "Your turn",
-        "tui.screens.review:ReviewScreen",
+        "tui.screens.your_turn:YourTurnScreen",
         "what waits for a person",
     ),
 )

@@ -28,7 +28,7 @@ SAME = [
     {"pager", "edit"},
 ]
 """Words for one thing, seen from different places."""
-OWN_KEYS = {"AdjudicateScreen", "LabelScreen", "ReviewScreen"}
+OWN_KEYS = {"AdjudicateScreen", "LabelScreen", "YourTurnScreen"}
 """Screens in which keys have meanings of their own, as the footer says."""
 MOVES = {"up", "down", "left", "right", "h", "j", "k", "l", "home", "end", "pageup", "pagedown"}
 """Keys that move within whatever has the focus."""

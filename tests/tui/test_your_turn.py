@@ -27,7 +27,7 @@ from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S, assert_quick
 from tui.app import CrosswindApp
 from tui.orders import Orders
-from tui.screens import review
+from tui.screens import your_turn
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
 from tui.services.preferences import PreferencesFile
@@ -154,7 +154,7 @@ def test_an_edit_that_cannot_be_taken_is_offered_again_as_it_was_written(
         del app, words
         await asyncio.to_thread(typed, path)
 
-    monkeypatch.setattr(review, "show_file", edit)
+    monkeypatch.setattr(your_turn, "show_file", edit)
 
     async def script(pilot: Pilot[None]) -> None:
         await pilot.press("e")
@@ -180,7 +180,7 @@ def test_what_was_written_when_the_editor_was_cut_off_is_there_again(
         if len(seen) == 1:
             raise PagerError("the terminal is gone")
 
-    monkeypatch.setattr(review, "show_file", edit)
+    monkeypatch.setattr(your_turn, "show_file", edit)
 
     async def script(pilot: Pilot[None]) -> None:
         assert "the terminal is gone" in await press(pilot, "e")
@@ -202,7 +202,7 @@ def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
     async def script(pilot: Pilot[None]) -> None:
         await press(pilot, "a", "j", "x", *"dull", "enter")
         screen, loop = pilot.app.screen, asyncio.get_running_loop()
-        assert isinstance(screen, review.ReviewScreen)
+        assert isinstance(screen, your_turn.YourTurnScreen)
         act = PersonReview.act
 
         def act_and_be_read(*words: Any, **more: Any) -> str:

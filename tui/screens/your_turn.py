@@ -46,7 +46,7 @@ READ_AGAIN_SECONDS: Final = 2.0
 _LONGEST_REASON: Final = 1_000
 
 
-class ReviewScreen(WatchingScreen, inherit_bindings=False):
+class YourTurnScreen(WatchingScreen, inherit_bindings=False):
     """The review queue, read off the event loop, and again when something was written. Reviews are
     read from the store, as facts do not tell of them."""
 
