@@ -145,7 +145,7 @@ async def draw_judged(session: Session, watch: Watch) -> None:
         await press(pilot, "end", "V")
         await save(pilot, "pilot")
         await press(pilot, "q", "4")
-        await press_until(pilot, "right_square_bracket", "Results  sycophancy")
+        await press_until(pilot, "greater_than_sign", "Results  sycophancy")
         await press_until(pilot, "left_curly_bracket", "[judges]")
         await press(pilot, "tab", "pagedown")
         await save(pilot, "calibrate")

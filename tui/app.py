@@ -110,7 +110,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         key("P", "pause", "pause", "pause the run, or let it go on"),
         key("x", "stop", "stop", "stop the run; asks how, and for a word if begun elsewhere"),
         key("y", "copy", "copy", "copy the conversation, its id, a command, or the screen"),
-        key("e", "page", "pager", "read the conversation in $PAGER or $EDITOR"),
+        key("vertical_line", "page", "pager", "read the conversation in $PAGER or $EDITOR"),
         key("E", "export", "export", "write the conversation or the screen into a file"),
         key("asterisk", "star", "star", "give the conversation a star, or take it away"),
         key("apostrophe", "stars", "starred", "go to a conversation that has a star"),

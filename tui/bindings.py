@@ -45,6 +45,9 @@ KEY_NAMES: Final = {
     "asterisk": "*",
     "apostrophe": "'",
     "equals_sign": "=",
+    "vertical_line": "|",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
 }
 """Textual's names for keys, and how they are written for users."""
 

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.cli.engine_requests import write_labels
 from engine.cli.session import Session
@@ -24,6 +24,7 @@ from engine.pipeline.labelling.labels import (
     disputes,
     judged_conversations,
     labelling,
+    labels_of,
 )
 from engine.pipeline.labelling.requests import (
     LONGEST_PERSON,
@@ -131,6 +132,32 @@ class PersonDisputes:
 
     def _ask(self, decision: Decision) -> None:
         write_labels(self.session, LabelRequest(self.definition.name, decision=decision))
+
+
+class WaitingLabels(NamedTuple):
+    """What waits for a person in a benchmark, beside reviews."""
+
+    to_label: int = 0
+    """Conversations of the person's newest sample without an answer."""
+    sampled: int = 0
+    """The conversations of that sample."""
+    disputed: int = 0
+    """Conversations that people have labelled differently, and nobody has decided."""
+
+    @classmethod
+    def of(cls, session: Session, benchmark: str, by: str | None) -> WaitingLabels:
+        """As it is stored now; draws no sample. Raises `CrosswindError`."""
+        definition = definition_of(session, benchmark)
+        with session.reader_or_empty() as reader:
+            labels = reader.peoples_verdicts(definition.name)
+            if not labels and not reader.label_samples(definition.name):
+                return cls()  # spares reading what was judged
+            judged = judged_conversations(definition, session.config, reader)
+            own = labelling(reader, definition.name, person_named(by), judged)
+            disputed = len(labels_of(judged, labels).disputed)
+        if own is None:
+            return cls(disputed=disputed)
+        return cls(len(own.open), len(own.sample.items), disputed)
 
 
 def definition_of(session: Session, name: str) -> Definition:

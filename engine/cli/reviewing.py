@@ -15,7 +15,7 @@ from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engine_or_here
 from engine.cli.headless import run_headless
 from engine.cli.linting import read_with
-from engine.cli.person_labels import person_named, this_account
+from engine.cli.person_labels import WaitingLabels, person_named, this_account
 from engine.cli.pipelines import writing
 from engine.cli.pricing import confirm_order, waiting_sentence
 from engine.cli.session import Session, open_session
@@ -189,6 +189,11 @@ class PersonReview:
     def pages(self) -> list[ReviewPage]:
         """The review page of every benchmark. Raises `InputError` and `StoreError`."""
         return [page_of(self.session, name) for name in self.session.benchmarks(())]
+
+    def labels(self) -> dict[str, WaitingLabels]:
+        """What waits to be labelled and decided, by benchmark. Raises `CrosswindError`."""
+        names = self.session.benchmarks(())
+        return {name: WaitingLabels.of(self.session, name, self.by()) for name in names}
 
     def text(self, entry: ReviewEntry) -> str:
         """As `text_of`."""

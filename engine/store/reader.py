@@ -557,11 +557,13 @@ class Reader:
             for scenario, target, count in self.connection.all(sql, (benchmark, below))
         }
 
-    def reviewable_seqs(self) -> tuple[int, ...]:
-        """Return numbers that change when a metric, a scenario or a review is added."""
-        tables = ("metric", "scenario", "review")
+    def waiting_seqs(self) -> tuple[int, ...]:
+        """Return numbers that change when anything is added that a person reviews or labels, and
+        when a person does so."""
+        tables = ("metric", "scenario", "review", "label_sample")
         sql = ", ".join(f"(SELECT max(seq) FROM {table})" for table in tables)
-        return tuple(self.connection.first(f"SELECT {sql}") or ())
+        people = "(SELECT max(seq) FROM verdict WHERE source = 'human')"
+        return tuple(self.connection.first(f"SELECT {sql}, {people}") or ())
 
     def peoples_verdicts(self, benchmark: str) -> list[Verdict]:
         """Return every verdict of a person, oldest first, whether or not its take counts."""

@@ -488,7 +488,7 @@ def test_what_came_while_it_was_frozen_is_of_the_conversation_that_is_shown(
         theatre.speak(live, 1, Speaker.USER, "are you sure?")
         await pilot.app.push_screen(screen)
         await theatre.tick(pilot)
-        await pilot.press("space")
+        await pilot.press("p")
         await theatre.finish(live)
         await theatre.tick(pilot)
         assert "frozen  +1 message" in on_screen(pilot)

@@ -262,7 +262,7 @@ def test_a_terminal_that_cannot_be_handed_over_says_where_the_text_is(
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
         subject = await at_conversation(theatre, pilot)
-        await pilot.press("e")
+        await pilot.press("vertical_line")
         await theatre.answered(pilot)
         assert "cannot be handed over" in " ".join(on_screen(pilot).split())
         path = home / ".cache" / "crosswind" / f"{subject.key}.md"

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -13,23 +14,23 @@ from textual.screen import ModalScreen
 
 import tui
 from tui.app import CrosswindApp
+from tui.bindings import key_name
 from tui.navigation import MAIN_SCREENS
 from tui.screens.base import WatchingScreen
 from tui.widgets.key_line import ALWAYS, ORDER
 
 SAME = [
     {"back", "quit"},
-    {"open", "choose"},
+    {"open", "choose", "answer"},
     {"next turn", "section", "next reply", "tab"},
     {"previous turn", "before", "previous reply"},
-    {"next", "benchmark"},
-    {"previous", "before"},
-    {"new rows", "add up"},
-    {"pager", "edit"},
+    {"edit", "note"},
 ]
-"""Words for one thing, seen from different places."""
-OWN_KEYS = {"AdjudicateScreen", "LabelScreen", "YourTurnScreen"}
-"""Screens in which keys have meanings of their own, as the footer says."""
+"""Words for one thing, seen from different places: Enter goes on with what is under the cursor, `}`
+to the next part, `e` writes."""
+DIGITS = set("12345")
+"""The places, and on the blind screen, which closes all places, how sure one is."""
+TABLE = Path(__file__).with_name("keys.txt")
 MOVES = {"up", "down", "left", "right", "h", "j", "k", "l", "home", "end", "pageup", "pagedown"}
 """Keys that move within whatever has the focus."""
 
@@ -51,16 +52,33 @@ def bindings(of: type[DOMNode]) -> list[Binding]:
     return list(Binding.make_bindings(of.__dict__.get("BINDINGS", ())))
 
 
-def test_a_key_means_the_same_everywhere() -> None:
-    meanings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+def meanings() -> dict[str, dict[str, set[str]]]:
+    """By key, each word for what it does, with the classes on which it does that."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for each in classes():
         for binding in bindings(each):
-            if binding.key in MOVES or each.__name__ in OWN_KEYS:
-                continue
-            word = next((min(same) for same in SAME if binding.description in same), None)
-            meanings[binding.key][word or binding.description].add(each.__name__)
-    several = {key: dict(words) for key, words in meanings.items() if len(words) > 1}
+            if binding.key not in MOVES:
+                found[binding.key][binding.description].add(each.__name__)
+    return found
+
+
+def test_a_key_means_the_same_on_all_screens() -> None:
+    several = {}
+    for key, words in meanings().items():
+        ideas = {next((min(same) for same in SAME if word in same), word) for word in words}
+        if len(ideas) > 1 and key not in DIGITS:
+            several[key] = {word: sorted(places) for word, places in words.items()}
     assert several == {}
+
+
+def test_the_table_of_all_keys_is_as_agreed() -> None:
+    """A new key is written into the table, where it is seen beside all others."""
+    lines = [
+        f"{key_name(key):<10}{', '.join(sorted(words)):<40}"
+        + " ".join(sorted({place for places in words.values() for place in places}))
+        for key, words in sorted(meanings().items(), key=lambda one: key_name(one[0]))
+    ]
+    assert "\n".join(lines) + "\n" == TABLE.read_text("utf-8")
 
 
 def test_every_shown_key_has_its_place_in_the_footer() -> None:

@@ -129,10 +129,11 @@ def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
 
     async def script(pilot: Pilot[None]) -> None:
         frames.append(on_screen(pilot))
-        frames.append(await press(pilot, "space", "end", "3", "p", "u", "g", "space", "n", "n"))
+        frames.append(await press(pilot, "space", "end", "3", "enter", "p", "u", "g"))
+        frames.append(await press(pilot, "space", "enter", "n", "enter", "enter"))
         # keys that lead elsewhere in the app do not, from here
-        frames.append(await press(pilot, "P", "P", "4", "5", "slash", "i", "colon", "escape"))
-        await pilot.press("c")
+        frames.append(await press(pilot, "p", "p", "4", "5", "slash", "i", "colon", "escape"))
+        await pilot.press("enter", "c")
 
     play(sample_of(place), script, size)
     assert "reply 1" in frames[0]
@@ -144,14 +145,16 @@ def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
 def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(place: Place) -> None:
     async def first(pilot: Pilot[None]) -> None:
         assert "0 of 6 labelled" in on_screen(pilot)
-        assert "Mark the replies" in await press(pilot, "p")
+        assert "Mark the replies" in await press(pilot, "enter", "p")
         marked = await press(pilot, "space", "right_curly_bracket", "space")
         assert "marked: reply 1, 2" in marked
-        await pilot.press("2", "w", *"so it is", "enter")
-        await press(pilot, "p")
-        assert "take the marks away" in await press(pilot, "space", "n", "space", "n")
+        await pilot.press("2", "e", *"so it is", "enter")
+        await press(pilot, "enter", "p")
+        assert "take the marks away" in await press(
+            pilot, "space", "enter", "n", "space", "enter", "n"
+        )
         assert "2 of 6 labelled" in on_screen(pilot)
-        await press(pilot, "c", "u")
+        await press(pilot, "enter", "c", "u")
         assert "2 of 6 labelled" in on_screen(pilot)
 
     play(sample_of(place), first)
@@ -168,14 +171,14 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
         assert "2 of 6 labelled" in on_screen(pilot)
         # what an earlier sitting said can be taken back, too
         assert "1 of 6 labelled" in await press(pilot, "u")
-        done = await press(pilot, "n", "n", "n", "n", "n")
+        done = await press(pilot, *["enter", "n"] * 5)
         assert "All of this sample is labelled: 6 of 6." in done
 
     play(sample_of(place), later)
     crosswind(place.root, "calibrate", "giving-in", "--json", code=0)
 
 
-def test_a_label_takes_two_keys_at_most_and_nothing_scrolls_for_them(place: Place) -> None:
+def test_a_label_takes_three_keys_at_most_and_nothing_scrolls_for_them(place: Place) -> None:
     async def script(pilot: Pilot[None]) -> None:
         story = pilot.app.screen.query_one(BlindTranscript)
         for number in range(6):
@@ -185,9 +188,7 @@ def test_a_label_takes_two_keys_at_most_and_nothing_scrolls_for_them(place: Plac
                 marked = await press(pilot, "space")
                 assert "marked: reply 1" in marked
                 assert story.top == 0
-                await press(pilot, "p")
-            else:
-                await press(pilot, "n")
+            await press(pilot, "enter", "enter")
         assert "All of this sample is labelled: 6 of 6." in on_screen(pilot)
 
     play(sample_of(place), script)
@@ -229,7 +230,7 @@ def test_a_person_who_labels_makes_no_script_less_of_one(place: Place) -> None:
 
 def test_what_is_said_last_is_stored_though_the_screen_is_left_at_once(place: Place) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await pilot.press("n", "q")
+        await pilot.press("enter", "n", "q")
         await pilot.pause()
         assert not pilot.app.is_running or pilot.app._exit
 
@@ -249,9 +250,9 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
 
     async def script(pilot: Pilot[None]) -> None:
         await asyncio.to_thread(place.run, again={"giving-in": frozenset({key})})
-        assert "it is left out" in await press(pilot, "n")
+        assert "it is left out" in await press(pilot, "enter", "n")
         assert "0 of 6 labelled" in on_screen(pilot)
-        assert "1 of 6 labelled" in await press(pilot, "n")
+        assert "1 of 6 labelled" in await press(pilot, "enter", "n")
 
     play(sample, script)
     assert [one.take == first for one in given(place)] == [False]
@@ -297,12 +298,12 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
     async def script(pilot: Pilot[None]) -> None:
         frames.append(on_screen(pilot))
         frames.append(await press(pilot, "right_square_bracket", "left_square_bracket"))
-        await press(pilot, "n", "enter")  # a decision takes a reason
+        await press(pilot, "enter", "n", "enter")  # a decision takes a reason
         await pilot.press(*"No reply.")
         frames.append(await press(pilot, "enter"))
         frames.append(await press(pilot, "u"))
         assert given(place)[-1].unscored == WITHDRAWN
-        await pilot.press("n", *"No reply.")
+        await pilot.press("enter", "n", *"No reply.")
         frames.append(await press(pilot, "enter"))
 
     async def look(pilot: Pilot[None]) -> None:

@@ -497,7 +497,7 @@ def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> No
         await pilot.press("M", "R")
         await settled(theatre, pilot)
         assert "Play 2 conversations again?" in on_screen(pilot)
-        await pilot.press("escape", "m", "R", "enter")
+        await pilot.press("escape", "space", "R", "enter")
         await settled(theatre, pilot)
         [request] = theatre.link.requests
         assert request.command is Command.SIMULATE
@@ -532,14 +532,14 @@ def test_a_conversation_that_is_held_still_says_what_it_does_not_show(theatre: T
         await theatre.said(take, 1, Speaker.USER, "are you sure?")
         await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
-        await pilot.press("space")
+        await pilot.press("p")
         await theatre.said(take, 1, Speaker.TARGET, "I am.")
         other = await theatre.begin(2)
         await theatre.said(other, 1, Speaker.USER, "and here?")
         await settled(theatre, pilot)
         assert "frozen  +1 message" in on_screen(pilot)
         assert "I am." not in told(pilot)
-        await pilot.press("space")
+        await pilot.press("p")
         await settled(theatre, pilot)
         assert "I am." in told(pilot)
 

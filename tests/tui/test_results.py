@@ -683,12 +683,12 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
         await theatre.tick(pilot, 60)
         assert len(sums.asked) == 1
         sums.report = Report(an_analysis())
-        await pilot.press("u")
+        await pilot.press("f5")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         assert "46 of 48 conversations" in on_screen(pilot)
         sums.report = "the disk has gone"
-        await pilot.press("u")
+        await pilot.press("f5")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         assert "46 of 48 conversations" in on_screen(pilot)
@@ -706,7 +706,7 @@ def test_what_is_worked_on_is_shown_before_what_has_nothing_judged(
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
         assert f"{BENCHMARK} 2 of 2" in on_screen(pilot)
-        await pilot.press("left_square_bracket")  # which is remembered
+        await pilot.press("less_than_sign")  # which is remembered
         await theatre.tick(pilot)
         assert "another 1 of 2" in on_screen(pilot)
 
@@ -726,13 +726,13 @@ def test_brackets_step_through_benchmarks(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
         assert "1 of 2" in on_screen(pilot)
-        await pilot.press("right_square_bracket")
+        await pilot.press("greater_than_sign")
         await theatre.tick(pilot)
         assert "other 2 of 2" in on_screen(pilot)
         await pilot.press("1", "4")
         await theatre.tick(pilot)
         assert "other 2 of 2" in on_screen(pilot)
-        await pilot.press("left_square_bracket")
+        await pilot.press("less_than_sign")
         await theatre.tick(pilot)
         assert f"{BENCHMARK} 1 of 2" in on_screen(pilot)
         assert sums.asked == [BENCHMARK, "other"]
@@ -753,7 +753,7 @@ def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_p
 
     async def choose(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        await pilot.press("right_square_bracket", "left_curly_bracket")
+        await pilot.press("greater_than_sign", "left_curly_bracket")
         await pilot.pause()
 
     async def come_back(pilot: Pilot[None]) -> None:
@@ -785,7 +785,7 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
         theatre.watch.benchmarks = []
         await theatre.open(pilot, "4")
         assert "There is no benchmark in this workspace yet" in on_screen(pilot)
-        await pilot.press("enter", "right_square_bracket", "u", "right_curly_bracket")
+        await pilot.press("enter", "greater_than_sign", "f5", "right_curly_bracket")
 
     theatre.perform(unscored, app=app_with(theatre, Sums(Report(an_analysis(nothing)))))
     theatre.perform(no_means)
@@ -894,7 +894,7 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         await pilot.press("O")
         await theatre.tick(pilot)
         assert f"{BENCHMARK} 1 of 2" in on_screen(pilot)
-        await pilot.press("left_square_bracket")
+        await pilot.press("less_than_sign")
         await theatre.tick(pilot)
         assert "all 2 benchmarks together" in on_screen(pilot)
         assert asked == [BENCHMARK, ALL]

@@ -236,7 +236,7 @@ def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(theatre: Th
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         assert "5 judged" in on_screen(pilot)
-        assert "new, u" not in on_screen(pilot)
+        assert "new, F5" not in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -249,13 +249,13 @@ def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre) -> None:
         await theatre.judge(await theatre.play(2, "pushover"))
         await theatre.tick(pilot, 2)
         await theatre.tick(pilot)
-        assert "+1 new, u" in on_screen(pilot)
+        assert "+1 new, F5" in on_screen(pilot)
         assert len(ids(pilot)) == 4
-        await pilot.press("u")
+        await pilot.press("f5")
         await theatre.tick(pilot)
         assert ids(pilot)[2] == "m01_s002_v01__pushover"
         assert under_cursor(pilot) == THIRD
-        assert "new, u" not in on_screen(pilot)
+        assert "new, F5" not in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -281,17 +281,17 @@ def test_what_comes_while_the_display_is_held_still_is_counted(theatre: Theatre)
         take = await theatre.play(1)
         await theatre.judge(take, passed=True)
         await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("space")
+        await pilot.press("p")
         await theatre.judge(take, passed=False)
         await theatre.judge(await theatre.play(2))
         for _ in range(3):
             await theatre.tick(pilot, 1)
         shown = on_screen(pilot)
         assert "frozen  +4 messages +2 verdicts" in shown
-        assert "+1 new, u" in shown
+        assert "+1 new, F5" in shown
         assert "✓ pass" in shown
         assert "✗ fail" not in shown
-        await pilot.press("space")
+        await pilot.press("p")
         await theatre.tick(pilot)
         assert "✗ fail" in on_screen(pilot)
         assert "frozen" not in on_screen(pilot)
@@ -337,7 +337,7 @@ def test_a_conversation_that_was_played_again_says_so(theatre: Theatre) -> None:
         await theatre.open(pilot, "3", "right_curly_bracket")
         await theatre.judge(await theatre.play(number=1), passed=False)
         await theatre.tick(pilot, 2)
-        await pilot.press("u")
+        await pilot.press("f5")
         await theatre.tick(pilot)
         assert len(ids(pilot)) == 1
         assert "✗ fail" in on_screen(pilot)
@@ -352,7 +352,7 @@ def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itsel
         await theatre.prepare()
         await theatre.open(pilot, "3", "right_curly_bracket")
         assert "No verdict yet" in on_screen(pilot)
-        await pilot.press("enter", "m", "M", "S", "down", "G", "right")
+        await pilot.press("enter", "space", "M", "S", "down", "G", "right")
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot, 2)
         await theatre.tick(pilot, 2)
@@ -427,7 +427,7 @@ def test_a_store_that_cannot_be_read_is_told(theatre: Theatre) -> None:
         await theatre.open(pilot, "3", "right_curly_bracket")
         assert "does not exist yet" in on_screen(pilot)
         hidden.rename(theatre.store.path)
-        await pilot.press("u")
+        await pilot.press("f5")
         await theatre.tick(pilot)
         assert len(ids(pilot)) == 4
 
@@ -476,7 +476,7 @@ def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
         await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("m", "j", "m", "C")
+        await pilot.press("space", "j", "space", "C")
         await theatre.tick(pilot)
         title = on_screen(pilot).splitlines()[1]
         assert title.index(HELD) < title.index(SECOND)
@@ -627,7 +627,7 @@ def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(theatre: Theatre) 
         await theatre.judge(await theatre.play(2))
         await theatre.tick(pilot, 1.1)
         await theatre.tick(pilot)
-        await pilot.press("u")
+        await pilot.press("f5")
         await theatre.tick(pilot)
         assert "2 judged" in on_screen(pilot)
         assert detail.top == top

@@ -91,7 +91,7 @@ async def test_rows_judged_since_wait_and_rows_shown_are_drawn_anew(theatre: The
     await theatre.judge(takes[1], passed=False)
     await theatre.judge(takes[0], passed=False, judge="another")
     assert look(theatre, state, 10.0, shown) == shown
-    assert text(state.count_words(marked=0)).startswith("+1 new, u  ")
+    assert text(state.count_words(marked=0)).startswith("+1 new, F5  ")
     assert len(read(theatre, state)) == 2
     assert not state.unseen
 

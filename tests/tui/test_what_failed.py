@@ -125,7 +125,7 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
         assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
         assert "Enter fold" in on_screen(pilot)
 
-        await pilot.press("down", "m", "m", "home", "enter")
+        await pilot.press("down", "space", "space", "home", "enter")
         await theatre.tick(pilot)
         lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
         assert "2 marked" in lines[0]
@@ -201,7 +201,7 @@ def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None
         await theatre.answered(pilot)
         await pilot.press("j", "a")
         await theatre.answered(pilot)
-        await pilot.press("m", "G", "m")
+        await pilot.press("space", "G", "space")
         await theatre.tick(pilot)
         assert "2 marked" in on_screen(pilot)
         await pilot.press("a")
@@ -260,6 +260,21 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
+def test_the_verdicts_lead_to_what_failed_by_the_same_key(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(), passed=True)
+        unit = f"m01_s002_v01__{TARGETS[0]}"
+        await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[0], SHAPELESS)
+        await theatre.open(pilot, "3", "right_curly_bracket")
+        assert "[Verdicts]" in on_screen(pilot)
+        await theatre.open(pilot, "X")
+        assert "[All]" in on_screen(pilot)
+        assert "1 failed" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
 def test_nothing_failed_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -267,7 +282,7 @@ def test_nothing_failed_is_said(theatre: Theatre) -> None:
         assert "nothing failed" not in on_screen(pilot)
         assert "Nothing has failed." in on_screen(pilot)
         assert "pane" not in on_screen(pilot).splitlines()[-1]
-        await pilot.press("a", "A", "m", "enter", "j")
+        await pilot.press("a", "A", "space", "enter", "j")
         assert theatre.link.requests == []
 
     theatre.perform(script, (80, 24))

@@ -235,7 +235,7 @@ def test_the_pager_gets_the_terminal_and_gives_it_back(theatre: Theatre, tmp_pat
         terminal.read_until("✓ pass".encode())
         terminal.press_until("lg\r", b"behaviour")
 
-        terminal.press_until("e", b"=== read")
+        terminal.press_until("|", b"=== read")
         assert b"> thought: nothing of note" in terminal.shown
         left = terminal.shown.rindex(b"\x1b[?1049l")
         assert left < terminal.shown.index(b"> thought: nothing of note")

@@ -15,9 +15,11 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Stage
 from engine.cli.command_line import parse
+from engine.cli.person_labels import PersonSample
 from engine.cli.reviewing import PersonReview
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
+from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.review.reviews import Reviews
 from engine.watch import Watch
 from tests.engine.commands import crosswind
@@ -63,7 +65,7 @@ def play(
         with closing(Watch.open(session.store_path, session.watched(), link)) as watch:
             memory = PreferencesFile(place.root / "app.json")
             orders = Orders(session, session.store_path, lambda: memory.choices.person)
-            backend = Backend(review=orders.review)
+            backend = Backend(review=orders.review, label=orders.label, disputes=orders.disputes)
             app = CrosswindApp(watch, theme="crosswind-dark", backend=backend, memory=memory)
             async with app.run_test(size=size, notifications=True) as pilot:
                 await press(pilot, "5")
@@ -100,8 +102,8 @@ def states(place: Place) -> dict[str, str]:
 
 def test_a_person_says_by_which_name_they_review(place: Place) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await press(pilot, "a", "colon", *"your", "space", *"name", "enter")
-        await press(pilot, *"ann", "enter", "a")
+        await press(pilot, "enter", "a", "colon", *"your", "space", *"name", "enter")
+        await press(pilot, *"ann", "enter", "enter", "a")
 
     play(place, script)
     with place.reader() as reader:
@@ -111,17 +113,19 @@ def test_a_person_says_by_which_name_they_review(place: Place) -> None:
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)])
-def test_the_queue_is_worked_off_with_single_keys(place: Place, size: tuple[int, int]) -> None:
+def test_items_are_reviewed_with_enter_and_a_letter(place: Place, size: tuple[int, int]) -> None:
     async def script(pilot: Pilot[None]) -> None:
         seen = on_screen(pilot)
         assert "12 to review" in seen
         assert "base scenario m01_s001" in seen
         assert "Leaves the decision." in seen
-        assert "a approve  x reject  e edit" in seen
+        assert "Enter open  e edit" in seen
+        assert "12 to review" in await press(pilot, "a", "x")  # a slip of a finger decides nothing
+        assert "have written again" in await press(pilot, "enter")
         seen = await press(pilot, "a")
         assert "variant m01_s001_v01" in seen
         assert "{+" in seen  # as what became of its base
-        seen = await press(pilot, "x", *"dull", "enter")
+        seen = await press(pilot, "enter", "x", *"dull", "enter")
         assert "m01_s001_v01 rejected" in seen
         assert "10 to review" in seen
         assert "variant m01_s001_v01" not in seen
@@ -129,14 +133,46 @@ def test_the_queue_is_worked_off_with_single_keys(place: Place, size: tuple[int,
         assert "undone: reject m01_s001_v01" in seen
         assert "variant m01_s001_v01" in seen  # the cursor is on it again
         assert "11 to review" in seen
-        await press(pilot, "x", "escape")
-        seen = await press(pilot, "t")
+        await press(pilot, "enter", "x", "escape")
+        seen = await press(pilot, "backslash")
         assert "by hand" in seen
         assert "11 to review  1 approved  " in seen
 
     play(place, script, size)
     found = states(place)
     assert (found["m01_s001"], found["m01_s001_v01"]) == ("approved", "waits")
+
+
+def test_all_that_waits_for_a_person_stands_in_one_queue_and_enter_opens_it(place: Place) -> None:
+    place.run()
+    account = getpass.getuser()
+    for by, answer in (
+        ("Ann", GivenLabel(LabelAnswer.ABSENT)),
+        ("Ben", GivenLabel(LabelAnswer.PRESENT, (1,))),
+        (account, None),
+    ):
+        session = open_session(parse(["status", "--workspace", str(place.root)]))
+        sample = PersonSample.open(session, "giving-in", by, 6, "7", new=False)
+        if answer is not None:
+            sample.store([NumberedLabel(number, answer) for number in range(1, 7)])
+    link = ScriptedLink(question="it may cost $3 more: go on?")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await press(pilot, "escape", "5")  # the question comes up by itself once
+        seen = on_screen(pilot)
+        assert "1 price to accept  12 to review  6 to label" in seen
+        assert "it may cost $3 more" in seen
+        await press(pilot, "home", "enter")
+        assert "It may cost $3 more: go on?" in await press(pilot)
+        await press(pilot, "escape", "j", "j")
+        seen = await press(pilot, "enter")
+        assert "disagreement" in seen
+        await press(pilot, "q", "j", "enter")
+        assert "0 of 6 labelled" in await press(pilot)
+        await press(pilot, "enter", "n", "q")
+        assert "5 of 6 conversations to label" in await press(pilot)
+
+    play(place, script, (120, 40), link)
 
 
 def test_an_edit_that_cannot_be_taken_is_offered_again_as_it_was_written(
@@ -200,7 +236,7 @@ def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await press(pilot, "a", "j", "x", *"dull", "enter")
+        await press(pilot, "enter", "a", "j", "enter", "x", *"dull", "enter")
         screen, loop = pilot.app.screen, asyncio.get_running_loop()
         assert isinstance(screen, your_turn.YourTurnScreen)
         act = PersonReview.act
@@ -223,7 +259,7 @@ def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:
         pilot.app.screen._read_at = float("inf")  # type: ignore[attr-defined]  # not by itself
         words = ("review", "--approve", "m01_s001*", "--by", "Ben")
         assert (await asyncio.to_thread(crosswind, place.root, *words)).code == 0
-        seen = await press(pilot, "a")
+        seen = await press(pilot, "enter", "a")
         assert "9 to review" in seen
         assert "m01_s001 is approved already" in seen
 
@@ -234,7 +270,7 @@ def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: P
     link = ScriptedLink()
 
     async def note(pilot: Pilot[None]) -> None:
-        await press(pilot, "g", *"no illness", "enter")
+        await press(pilot, "enter", "w", *"no illness", "enter")
 
     play(place, note, link=link)
     [order] = [request.order for request in link.requests if request.order is not None]
@@ -257,7 +293,7 @@ def test_a_file_that_is_written_after_the_store_is_read_once_more(place: Place) 
         await asyncio.to_thread(place.benchmark.write_text, text.replace("Leaves", "Keeps"))
         assert isinstance(pilot.app, CrosswindApp)
         pilot.app.screen._read_at = float("-inf")  # type: ignore[attr-defined]  # long ago
-        await press(pilot, "t", "home", "j")
+        await press(pilot, "backslash", "home", "j")
         await shown(pilot, "Keeps the decision")
 
     play(place, script)
@@ -269,7 +305,7 @@ def test_files_of_what_was_played_are_written_when_the_screen_is_left(place: Pla
     before = scores.read_text()
 
     async def script(pilot: Pilot[None]) -> None:
-        await press(pilot, "x")
+        await press(pilot, "enter", "x")
         await pilot.press(*"dull")
         await press(pilot, "enter")
         await shown(pilot, "m01_s001 rejected")

@@ -13,9 +13,11 @@ from textual.containers import Horizontal
 from engine.display import one_line, plural
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.labelling.labels import LONGEST_NOTE, Dispute
+from engine.pipeline.labelling.requests import LabelAnswer
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import LineQuestion, LineScreen
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
+from tui.screens.label import ANSWERS
 from tui.services.ticker import begin
 from tui.state.labelling import DisputeSource, dispute_blocks, label_blocks
 from tui.text.blocks import Passage
@@ -31,8 +33,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
 
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("p", "present", "present", "the behaviour is there; asks why"),
-        key("n", "absent", "absent", "the behaviour is not there; asks why"),
+        key("enter", "answer", "answer", "say whether the behaviour is there; asks why"),
         key("u", "undo_decision", "undo", "take back what you decided last"),
         key(
             "right_square_bracket",
@@ -68,7 +69,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
 
     def hint(self, action: str) -> str | None:
         match action:
-            case "present" | "absent":
+            case "answer":
                 return None if self._open else ""
             case "undo_decision":
                 return None if self._decided else ""
@@ -82,11 +83,14 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
             self._at = (self._at + step) % len(self._open)
             self._show()
 
-    def action_present(self) -> None:
-        self._ask_why(present=True)
+    def action_answer(self) -> None:
+        def answered(option: ChoiceOption | None) -> None:
+            if option is not None:
+                self._ask_why(present=ANSWERS[option] is LabelAnswer.PRESENT)
 
-    def action_absent(self) -> None:
-        self._ask_why(present=False)
+        if self._open:
+            options = [each for each in ANSWERS if ANSWERS[each] is not LabelAnswer.CANNOT_TELL]
+            self.app.push_screen(ChoiceScreen("Is the behaviour there?", options), answered)
 
     def action_undo_decision(self) -> None:
         if self._decided:

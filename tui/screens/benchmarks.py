@@ -188,7 +188,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _written(self) -> object:
         try:
-            return self.watched.reader.reviewable_seqs()
+            return self.watched.reader.waiting_seqs()
         except CrosswindError:
             return None  # the feeds that read the store next say what is wrong with it
 

@@ -82,7 +82,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         key("R", "play_again", "play again", "play it again; this take stays"),
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
-        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
         key("comma", "earlier_take", "earlier take", "the previous take"),
         key("full_stop", "later_take", "later take", "the next take"),
     ]

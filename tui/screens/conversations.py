@@ -57,7 +57,6 @@ class AllScreen(VerdictsScreen):
     the table."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("X", "failures", "what failed", "show what failed, by cause, or all again"),
         key("a", "again", "try again", "try again what is under the cursor, or all that is marked"),
         key("A", "again_all", "all again", "try again everything that failed"),
         key("D", "hide", "dismiss", "hide this failure until it fails anew; or show all again"),
@@ -154,6 +153,10 @@ class AllScreen(VerdictsScreen):
         if self._shows_failures:
             self.action_clear()
         else:
+            self.action_show_failures()
+
+    def action_show_failures(self) -> None:
+        if not self._shows_failures:
             self.show_only(f"is:{FAILED}")
 
     def action_again(self) -> None:

@@ -17,7 +17,7 @@ from engine.pipeline.labelling.labels import LONGEST_NOTE, BlindItem
 from engine.pipeline.labelling.requests import LabelAnswer, NumberedLabel
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import LineQuestion, LineScreen
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
 from tui.services.label_queue import LabelQueue
 from tui.services.ticker import begin
 from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
@@ -35,6 +35,11 @@ the transcript and scrolls with it."""
 RETRY_SECONDS: Final = 3.0
 """How long to wait before labels that could not be stored are stored again."""
 
+ANSWERS: Final = {
+    ChoiceOption("p", "present", "the marked replies show it"): LabelAnswer.PRESENT,
+    ChoiceOption("n", "absent", "no reply shows it"): LabelAnswer.ABSENT,
+    ChoiceOption("c", "cannot tell", "this conversation does not say"): LabelAnswer.CANNOT_TELL,
+}
 _WHY: Final = LineQuestion("Why do you say so?", "why", "Enter saves it", LONGEST_NOTE)
 
 
@@ -45,15 +50,13 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
     blind = True
     BINDINGS: ClassVar[list[BindingType]] = [
         key("space", "mark_reply", "mark", "mark the reply under the cursor, or unmark it"),
-        key("p", "present", "present", "the behaviour is there; the marked replies show it"),
-        key("n", "absent", "absent", "the behaviour is not there"),
-        key("c", "cannot_tell", "cannot tell", "this conversation does not say"),
+        key("enter", "answer", "answer", "say whether the behaviour is there; asks once more"),
         key("u", "undo_label", "undo", "take back the last label and show that conversation again"),
-        key("w", "note", "note", "write why"),
+        key("e", "note", "note", "write why"),
         key("1", "confidence(1)", "sure?", "you are unsure; pressed again, it is taken back"),
         key("2", "confidence(2)", "sure?", "you are fairly sure; pressed again, it is taken back"),
         key("3", "confidence(3)", "sure?", "you are sure; pressed again, it is taken back"),
-        key("P", "pause_label", "pause", "stop the clock and cover the transcript, or go on"),
+        key("p", "pause_label", "freeze", "stop the clock and cover the transcript, or go on"),
     ]
 
     def __init__(self, shell: Shell, sample: SampleSource) -> None:
@@ -100,7 +103,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
                 return "go on" if self._way.paused else None if form is not None else ""
             case "mark_reply" if form is not None and self._story.reply in form.marked:
                 return "unmark"
-            case "mark_reply" | "present" | "absent" | "cannot_tell" | "note" | "confidence":
+            case "mark_reply" | "answer" | "note" | "confidence":
                 return "" if form is None or self._way.paused else None
             case _:
                 return None
@@ -130,14 +133,23 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._story.show(form.blocks(with_definition=not self._asks_whole(form)))
             self._draw_lines()
 
-    def action_present(self) -> None:
-        self._give_answer(LabelAnswer.PRESENT)
+    def action_answer(self) -> None:
+        form = self._form()
+        if form is None:
+            return
+        marked = ", ".join(map(str, sorted(form.marked)))
+        asked = [
+            "Is the behaviour there?",
+            f"marked: reply {marked}" if marked else "no reply marked",
+        ]
 
-    def action_absent(self) -> None:
-        self._give_answer(LabelAnswer.ABSENT)
+        def answered(option: ChoiceOption | None) -> None:
+            if option is not None:
+                self._give_answer(ANSWERS[option])
 
-    def action_cannot_tell(self) -> None:
-        self._give_answer(LabelAnswer.CANNOT_TELL)
+        # what the marks say, for Enter to confirm
+        begin_at = 0 if form.marked else 1
+        self.app.push_screen(ChoiceScreen(asked, list(ANSWERS), begin=begin_at), answered)
 
     def action_confidence(self, sure: int) -> None:
         form = self._form()
@@ -260,7 +272,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         if self._way.number is None:
             self._story.show_item(self._done_blocks(), ())
         elif self._way.paused:
-            self._story.show_item([_passage_of("paused", "The clock stands. P goes on.")], ())
+            self._story.show_item([_passage_of("paused", "The clock stands. p goes on.")], ())
         elif form is not None:
             whole = self._asks_whole(form)
             self._story.show_item(form.blocks(with_definition=not whole), form.replies)

@@ -59,7 +59,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             "the previous conversation being spoken",
         ),
         DEFINITION,
-        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
         key("w", "wall", "wall", "watch as many conversations at once as there is room for"),
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),

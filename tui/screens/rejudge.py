@@ -77,7 +77,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "sort", "sort", "show changed verdicts first, or the order they had"),
-        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
     def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:

@@ -68,11 +68,11 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("right_curly_bracket", "section(1)", "section", "the next section"),
         key("left_curly_bracket", "section(-1)", "before", "the previous section", show=False),
-        key("right_square_bracket", "benchmark(1)", "benchmark", "the next benchmark"),
-        key("left_square_bracket", "benchmark(-1)", "before", "the previous benchmark", show=False),
+        key("greater_than_sign", "benchmark(1)", "benchmark", "the next benchmark"),
+        key("less_than_sign", "benchmark(-1)", "before", "the previous benchmark", show=False),
         key("O", "overall", "together", "all benchmarks together, or back to one"),
         key("W", "failures", "failures", "read the failures under the cursor"),
-        key("u", "merge", "add up", "add up again, with what was judged since"),
+        key("f5,ctrl+r", "merge", "new rows", "add up again, with what was judged since"),
     ]
 
     def __init__(self, shell: Shell) -> None:
@@ -480,7 +480,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return [SheetRow([Piece(" Adding up what is stored …", Ink.MUTED)])]
         lines = [Piece(" " + one_line(line), Ink.BAD) for line in fault.splitlines()]
         return [SheetRow([line]) for line in lines] + [
-            SheetRow([Piece(" u tries again.", Ink.MUTED)])
+            SheetRow([Piece(" F5 tries again.", Ink.MUTED)])
         ]
 
     def _draw_header(self) -> None:
@@ -531,7 +531,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def _age(self) -> Piece:
         if self._name in self._faults and self._report is not None:
-            return Piece("  cannot be added up anew: u tries again", Ink.BAD)
+            return Piece("  cannot be added up anew: F5 tries again", Ink.BAD)
         built_at = self._made.get(self._name or "")
         if built_at is None or self._moment is None:
             return Piece("  adding up …" if self._name not in self._faults else "", Ink.ACCENT)

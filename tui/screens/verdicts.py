@@ -55,8 +55,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         key("backslash", "clear", "all rows", "show all rows again"),
         key("s", "sort", "sort", "sort by a column"),
         key("S", "reverse", "reverse", "reverse the order"),
-        key("u", "merge", "new rows", "add what was judged since"),
-        key("m", "mark", "mark", "mark this row, or take the mark away"),
+        key("f5,ctrl+r", "merge", "new rows", "add what was judged since"),
+        key("space", "mark", "mark", "mark this row, or take the mark away"),
         key("M", "mark_all", "mark all", "mark all rows shown, or none"),
         key("r", "judge_again", "judge again", "judge this one, or all that are marked, again"),
         key("R", "play_again", "play again", "play this one, or all that are marked, again"),
@@ -68,9 +68,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         ),
         key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
         DEFINITION,
+        key("X", "failures", "what failed", "show what failed, by cause, or all again"),
         key("right_curly_bracket", "tab", "tab", "show the other tab"),
         key("left_curly_bracket", "tab", "before", "show the other tab", show=False),
-        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
     VIEW: ClassVar[str] = "verdicts"
@@ -193,7 +194,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
                 return None if self._state.unseen else ""
             case "freeze":
                 return None if self._state.missed is None else FROZEN
-            case "filter" | "clear" | "go" | "tab":
+            case "filter" | "clear" | "go" | "tab" | "failures":
                 return None
             case "mark_all" if self._table.marked and self._table.marked >= set(self._table.rows):
                 return "mark none"
@@ -265,6 +266,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """Show the other tab, as it was left."""
         self.shell.navigator.go(next(tab for tab in TABS if tab != self.TAB))
 
+    def action_failures(self) -> None:
+        """Show in the tab of all conversations what failed."""
+        self.shell.navigator.go("All")
+        # of the screen that is shown then
+        self.app.call_later(self.app.run_action, "screen.show_failures")
+
     def action_merge(self) -> None:
         self._stale_due = True
         self._find()
@@ -313,7 +320,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         place = self._table.place_of(message.row)
         keys = self._keys([message.row])
         if place is None or not keys:
-            self.shell.tell("It is gone from the store: u reads anew what there is.", bad=True)
+            self.shell.tell("It is gone from the store: F5 reads anew what there is.", bad=True)
             return
         self._among = RowCursor(self._browser, self._table.rows, place, self._state.read)
         benchmark, conversation = keys[0]

@@ -189,7 +189,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     """Shows the live conversations in panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("space", "freeze", "freeze", "freeze the display; the run goes on"),
+        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
     ]
 
     def __init__(self, shell: Shell) -> None:

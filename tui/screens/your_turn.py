@@ -1,18 +1,19 @@
-"""Review: approve, reject or change what a model wrote, before conversations cost money."""
+"""Your turn: what waits for a person. What a model wrote is approved, rejected or changed here;
+from here opens what is to be labelled, decided or paid."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
-from engine.display import display_text, one_line
+from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, InputError
 from engine.link import Board, Command, Request
 from engine.review import ReviewState
@@ -25,14 +26,16 @@ from tui.services.preferences import write_private
 from tui.services.terminal import editor, show_file
 from tui.services.ticker import begin
 from tui.state.reviewing import (
+    PRICE_ROW,
     STATE_INKS,
+    PersonQueue,
     QueueKey,
-    ReviewQueue,
     ReviewSource,
+    RowKind,
     detail_blocks,
 )
 from tui.state.run_status import Instant
-from tui.text.blocks import Block, Passage
+from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, pad
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, OneLine
@@ -47,25 +50,15 @@ _LONGEST_REASON: Final = 1_000
 
 
 class YourTurnScreen(WatchingScreen, inherit_bindings=False):
-    """The review queue, read off the event loop, and again when something was written. Reviews are
-    read from the store, as facts do not tell of them."""
+    """The queue, read off the event loop, and again when something was written. It is read from the
+    store, as facts do not tell of reviews and labels. No letter approves or rejects at once: Enter
+    asks what is to become of an item."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("a", "approve", "approve", "approve it: conversations are played from it"),
-        key("x", "reject", "reject", "reject it, with a reason; it is neither played nor counted"),
         key("e", "edit_entry", "edit", "change it in $EDITOR"),
-        # a list has this key for its first row
-        Binding(
-            "g",
-            "generate_again",
-            "write again",
-            tooltip="have it written again with your note; the old one is kept",
-            priority=True,
-        ),
+        key("v", "scenario", "variants", "open its scenario, and what was played from it"),
         key("u", "undo_review", "undo", "take back what you did last"),
-        key(
-            "t", "toggle_all", "show all", "show also what is reviewed already, or only what waits"
-        ),
+        key("backslash", "toggle_all", "all rows", "show what is reviewed too, or only what waits"),
     ]
 
     def __init__(self, shell: Shell) -> None:
@@ -73,7 +66,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._list = Entries(id="queue")
         self._detail = TranscriptView(follow=False, id="detail")
-        self._review = ReviewQueue()
+        self._queue = PersonQueue()
         self._source: ReviewSource | None = None
         self._fault: str | None = None
         self._loaded = False
@@ -123,21 +116,24 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
     def hint(self, action: str) -> str | None:
         at_cursor = self._at_cursor
         match action:
-            case "approve" if at_cursor is not None:
-                state = at_cursor[1].state
-                is_done = state in {ReviewState.APPROVED, ReviewState.BY_HAND}
-                return "" if is_done else "bring back" if state is ReviewState.REJECTED else None
-            case "reject" | "edit_entry" | "generate_again" if at_cursor is not None:
+            case "edit_entry" if at_cursor is not None:
                 return "" if at_cursor[1].state is ReviewState.REJECTED else None
-            case "approve" | "reject" | "edit_entry" | "generate_again":
+            case "scenario" if at_cursor is not None:
+                return None if at_cursor[1].kind == ReviewKind.SCENARIO else ""
+            case "edit_entry" | "scenario":
                 return ""
+            case "undo_review":
+                return None if self._last_in or at_cursor else ""
             case "toggle_all":
-                return "only waiting" if self._review.shows_all else None
+                return "only waiting" if self._queue.shows_all else None
             case _:
                 return None
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        del board
+        question = None if board is None else board.question
+        if question != self._queue.price:
+            self._queue.price = question
+            self._show()
         if self.is_running and not self._reading:
             due = moment.seconds - self._read_at >= READ_AGAIN_SECONDS
             if not self._loaded or (due and self._has_news()):
@@ -150,38 +146,62 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self.refresh_bindings()
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
-        """A scenario, with whatever was played from it; of a metric all is shown."""
-        opened = self._review.at(message.key)
-        if opened is not None and opened[1].kind == ReviewKind.SCENARIO:
-            self.shell.navigator.open_scenario(opened[0].benchmark, opened[1].id)
+        """Ask what is to become of an item; open the screen on which anything else is done."""
+        row = message.key
+        if not isinstance(row, QueueKey):
+            return
+        engine, navigator = self.shell.engine, self.shell.navigator
+        match row.kind:
+            case RowKind.PRICE:
+                engine.ask_again()
+            case RowKind.LABEL:
+                engine.label(row.benchmark, navigator.open_label)
+            case RowKind.DECIDE:
+                engine.adjudicate(row.benchmark, navigator.open_disputes)
+            case RowKind.ITEM if (opened := self._queue.at(row)) is not None:
+                self._ask_what(*opened)
+            case _:
+                pass
 
     # What a person does
 
-    def action_approve(self) -> None:
-        if (at_cursor := self._at_cursor) is not None:
-            self._begin(ReviewAction.APPROVE, *at_cursor)
+    def _ask_what(self, page: ReviewPage, entry: ReviewEntry) -> None:
+        """Ask what is to become of an item, and do it."""
+        acts: dict[ChoiceOption, Callable[[], None]] = {}
+        is_rejected = entry.state is ReviewState.REJECTED
+        if entry.state not in {ReviewState.APPROVED, ReviewState.BY_HAND}:
+            option = _BRING_BACK if is_rejected else _APPROVE
+            acts[option] = partial(self._begin, ReviewAction.APPROVE, page, entry)
+        if not is_rejected:
+            acts[_REJECT] = partial(self._reject, page, entry)
+            acts[_EDIT] = self.action_edit_entry
+            acts[_WRITE_AGAIN] = partial(self._write_again, page, entry)
+        asked = [f"What becomes of {one_line(entry.id)}?", entry.in_short]
 
-    def action_reject(self) -> None:
-        if (at_cursor := self._at_cursor) is None:
-            return
-        page, entry = at_cursor
+        def chosen(option: ChoiceOption | None) -> None:
+            if option is not None:
+                acts[option]()
 
+        self.app.push_screen(ChoiceScreen(asked, list(acts)), chosen)
+
+    def _reject(self, page: ReviewPage, entry: ReviewEntry) -> None:
         def reasoned(reason: str | None) -> None:
             if reason is not None:
                 self._begin(ReviewAction.REJECT, page, entry, reason)
 
         self.app.push_screen(LineScreen(_why_rejected(entry.id)), reasoned)
 
-    def action_generate_again(self) -> None:
-        if (at_cursor := self._at_cursor) is None:
-            return
-        page, entry = at_cursor
-
+    def _write_again(self, page: ReviewPage, entry: ReviewEntry) -> None:
         def noted(note: str | None) -> None:
             if note is not None:
                 begin(self.app, partial(self._generate, page.benchmark, entry, note), "review")
 
         self.app.push_screen(LineScreen(_what_different(entry.id)), noted)
+
+    def action_scenario(self) -> None:
+        at_cursor = self._at_cursor
+        if at_cursor is not None and at_cursor[1].kind == ReviewKind.SCENARIO:
+            self.shell.navigator.open_scenario(at_cursor[0].benchmark, at_cursor[1].id)
 
     async def _generate(self, benchmark: str, entry: ReviewEntry, note: str) -> None:
         """Have an entry generated again, after asking about its price, as for any run."""
@@ -203,7 +223,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         cursor = self._list.cursor
         here = cursor.benchmark if isinstance(cursor, QueueKey) else None
         benchmark = self._last_in or here
-        names = [page.benchmark for page in self._review.pages]
+        names = [page.benchmark for page in self._queue.pages]
         if benchmark is None and len(names) == 1:
             [benchmark] = names
         if benchmark is None:
@@ -212,18 +232,18 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             begin(self.app, partial(self._act, benchmark, ReviewAction.UNDO), "review")
 
     def action_toggle_all(self) -> None:
-        self._review.shows_all = not self._review.shows_all
+        self._queue.shows_all = not self._queue.shows_all
         self._show()
 
     @property
     def _at_cursor(self) -> tuple[ReviewPage, ReviewEntry] | None:
-        return self._review.at(self._list.cursor)
+        return self._queue.at(self._list.cursor)
 
     def _begin(
         self, action: ReviewAction, page: ReviewPage, entry: ReviewEntry, reason: str = ""
     ) -> None:
         """Begin an action; the cursor moves on before it is done."""
-        self._review.under_way.add(QueueKey(page.benchmark, entry.id))
+        self._queue.under_way.add(QueueKey(page.benchmark, entry.id))
         self._show()
         # by the app, which stays when this screen closes
         work = partial(self._act, page.benchmark, action, (entry,), reason)
@@ -241,7 +261,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             if source is None:
                 return
             # what others read meanwhile has it already
-            before = self._review.standing(benchmark)
+            before = self._queue.standing(benchmark)
             try:
                 answer = await asyncio.to_thread(
                     source.act, benchmark, action, entries, reason=reason
@@ -252,14 +272,14 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
             finally:
-                self._review.under_way -= {QueueKey(benchmark, entry.id) for entry in entries}
+                self._queue.under_way -= {QueueKey(benchmark, entry.id) for entry in entries}
                 await self._read()
                 if action is ReviewAction.UNDO and self.is_running:
                     self._go_to_changed(benchmark, before)
 
     def _go_to_changed(self, benchmark: str, before: Mapping[str, object]) -> None:
         """Move to the first row that has changed."""
-        now = self._review.standing(benchmark)
+        now = self._queue.standing(benchmark)
         changed = (QueueKey(benchmark, name) for name in now if now[name] != before.get(name))
         if any(map(self._list.go_to, changed)):
             self._draw_detail()
@@ -313,7 +333,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         moment before the file. Raises `StoreError`."""
         files = [info.definition for info in self.watched.benchmarks if info.definition is not None]
         times = (path.stat().st_mtime_ns for path in files if path.exists())
-        return (*self.watched.reader.reviewable_seqs(), *times)
+        return (*self.watched.reader.waiting_seqs(), *times)
 
     def _has_news(self) -> bool:
         try:
@@ -332,7 +352,8 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             source = self._source
             if source is None:
                 source = self._source = await asyncio.to_thread(self.shell.engine.review)
-            self._review.pages = await asyncio.to_thread(source.pages)
+            self._queue.pages = await asyncio.to_thread(source.pages)
+            self._queue.labels = await asyncio.to_thread(source.labels)
             self._fault = None
         except (CrosswindError, OSError) as error:
             self._fault = str(error)
@@ -342,32 +363,46 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             self._show()
 
     def _show(self) -> None:
-        entries = [
-            _heading(page) if entry is None else _row(place, page, entry)
-            for place, page, entry in self._review.rows()
-        ]
-        self._list.show(entries)
-        if entries and self._at_cursor is None:
+        rows = list(self._queue.rows())
+        self._list.show([self._entry(row) for row in rows])
+        cursor = self._list.cursor
+        if isinstance(cursor, QueueKey) and cursor.kind is RowKind.BENCHMARK:
             self._list.move_by(1)
         self._draw_detail()
         self._draw_header()
         self.refresh_bindings()
 
+    def _entry(self, row: QueueKey) -> Entry:
+        item = self._queue.at(row)
+        if item is not None:
+            return _item_entry(row, *item)
+        if row.kind is RowKind.BENCHMARK:
+            return Entry(row, [Piece(" "), Piece(one_line(row.benchmark), Ink.STRONG)])
+        indent = " " if row == PRICE_ROW else "   "
+        return Entry(row, [Piece(indent), Piece(self._task_words(row), Ink.WARN)])
+
+    def _task_words(self, row: object) -> str:
+        """What is to be done where a row is no item to review."""
+        if row == PRICE_ROW:
+            return display_text(self._queue.price or "")
+        if not isinstance(row, QueueKey):
+            return ""
+        labels = self._queue.labels.get(row.benchmark)
+        if labels is not None and row.kind is RowKind.LABEL:
+            return f"{labels.to_label:,} of {plural(labels.sampled, 'conversation')} to label"
+        if labels is not None and row.kind is RowKind.DECIDE:
+            return f"{plural(labels.disputed, 'disagreement')} to decide"
+        return ""
+
     def _draw_header(self) -> None:
-        counts = [(state, self._review.count(state)) for state in ReviewState]
-        words = [
-            Piece(f"{count} {_HEADS.get(state, state)}  ", STATE_INKS[state])
-            for state, count in counts
-            if count or state is ReviewState.WAITS
-        ]
+        words = [Piece(*count) for count in self._queue.counts()]
         if not self._loaded:
             words = [Piece("reading", Ink.MUTED)]
-        self._header.show(*heading(self, "Review", words))
+        self._header.show(*heading(self, "Your turn", words))
 
     def _draw_detail(self) -> None:
-        at_cursor = self._at_cursor
+        at_cursor, cursor = self._at_cursor, self._list.cursor
         blocks = self._other_blocks() if at_cursor is None else detail_blocks(*at_cursor)
-        cursor = self._list.cursor
         shown = None
         if at_cursor is not None and isinstance(cursor, QueueKey):
             shown = (cursor, at_cursor[1].digest)
@@ -380,11 +415,17 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
     def _other_blocks(self) -> list[Block]:
         if self._fault is not None:
             return [Passage("fault", "", display_text(self._fault), Ink.BAD, Ink.BAD)]
-        if not self._loaded or any(True for _ in self._review.rows()):
+        cursor = self._list.cursor
+        if isinstance(cursor, QueueKey) and (told := _TOLD.get(cursor.kind)) is not None:
+            return [
+                Rule("task", self._task_words(cursor), "Enter opens", ink=Ink.STRONG),
+                Passage("told", "", told, ink=Ink.MUTED),
+            ]
+        if not self._loaded or cursor is not None:
             return []
         words = "Nothing waits for a person."
-        if any(page.entries for page in self._review.pages):
-            words += " t shows all there is."
+        if any(page.entries for page in self._queue.pages):
+            words += " \\ shows all there is."
         return [Passage("none", "", words, ink=Ink.MUTED)]
 
 
@@ -397,16 +438,21 @@ def _is_begun(path: Path, text: str) -> bool:
         return False
 
 
-_HEADS: Final = {ReviewState.WAITS: "to review"}
+_TOLD: Final = {
+    RowKind.PRICE: "The run waits: it goes on where somebody agrees, and stops where nobody does.",
+    RowKind.LABEL: "Blind: you see what the evaluator sees, and none of its verdicts. Your labels "
+    "say how good the judge is.",
+    RowKind.DECIDE: "People have labelled these conversations differently. What you decide counts.",
+}
+"""What a row is about that is no item to review."""
+_APPROVE: Final = ChoiceOption("a", "approve", "conversations are played from it")
+_BRING_BACK: Final = ChoiceOption("a", "bring back", "it is played and counted again")
+_REJECT: Final = ChoiceOption("x", "reject", "asks why; neither played nor counted")
+_EDIT: Final = ChoiceOption("e", "edit", "change it in $EDITOR")
+_WRITE_AGAIN: Final = ChoiceOption("w", "have written again", "with your note; the old is kept")
 
 
-def _heading(page: ReviewPage) -> Entry:
-    waiting = f"{len(page.waiting):,} to review" if page.waiting else ""
-    left = [Piece(" "), Piece(one_line(page.benchmark), Ink.STRONG)]
-    return Entry(QueueKey(page.benchmark), left, [Piece(waiting, Ink.MUTED), Piece(" ")])
-
-
-def _row(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
+def _item_entry(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
     findings = len(page.findings.get(entry.id, ()))
     left = [
         Piece("   "),

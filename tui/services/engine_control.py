@@ -272,6 +272,10 @@ class EngineControl:
         asked = question[:1].upper() + question[1:]
         self._app.push_screen(ChoiceScreen(asked, (go, end, later)), decided)
 
+    def ask_again(self) -> None:
+        """Show the question that the engine is waiting on once more."""
+        self._question_asked = None
+
     def cost(self, order: Order) -> PricedOrder | None:
         """The calls and the price of an order; None if it is free. Slow, so do not call it on the
         event loop. Raises `CrosswindError`."""

@@ -181,7 +181,7 @@ class AllState(VerdictsState):
         if marked:
             pieces.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
         if self.is_behind:
-            pieces.insert(0, Piece("changed, u  ", Ink.ACCENT))
+            pieces.insert(0, Piece("changed, F5  ", Ink.ACCENT))
         if self.missed is not None:
             pieces.insert(0, Piece(f"{self.missed.words}  ", Ink.WARN))
         return pieces

@@ -72,9 +72,11 @@ class LabelForm:
     def why_not(self, answer: LabelAnswer) -> str | None:
         """Why the answer cannot be given; None if it can."""
         if answer is LabelAnswer.PRESENT and not self.marked:
-            return "Mark the replies that show it: Space. Then p."
+            return "Mark the replies that show it: Space."
         if answer is LabelAnswer.ABSENT and self.marked:
-            return "Replies are marked as showing it: take the marks away (Space), or press p."
+            return (
+                "Replies are marked as showing it: take the marks away (Space), or answer present."
+            )
         return None
 
     def label(self, answer: LabelAnswer) -> NumberedLabel:

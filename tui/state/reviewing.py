@@ -1,11 +1,14 @@
-"""The review queue: what a person may approve, reject or change, and the details of each entry."""
+"""The queue of what waits for a person: items to review, conversations to label, disagreements to
+decide, a price to accept; and the details of each entry."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from engine.benchmark import Metric, Scenario, Track, When, base_id
@@ -16,6 +19,7 @@ from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Styled
 
 if TYPE_CHECKING:
+    from engine.cli.person_labels import WaitingLabels
     from engine.pipeline.order import Order
     from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 
@@ -67,6 +71,10 @@ class ReviewSource(Protocol):
 
     def pages(self) -> Sequence[ReviewPage]: ...
 
+    def labels(self) -> Mapping[str, WaitingLabels]:
+        """What waits to be labelled and decided, by benchmark."""
+        ...
+
     def text(self, entry: ReviewEntry) -> str:
         """Everything in the entry that a person may change, as YAML."""
         ...
@@ -93,42 +101,83 @@ class ReviewSource(Protocol):
         ...
 
 
+class RowKind(Enum):
+    """What a row of the queue is."""
+
+    PRICE = auto()
+    """A price that a run waits for a person to accept."""
+    BENCHMARK = auto()
+    """The heading of a benchmark."""
+    DECIDE = auto()
+    LABEL = auto()
+    ITEM = auto()
+    """A metric or scenario to review."""
+
+
 class QueueKey(NamedTuple):
-    """A row of the queue; without an id, the benchmark itself."""
+    """A row of the queue."""
 
     benchmark: str
     id: str = ""
+    """Of a metric or scenario."""
+    kind: RowKind = RowKind.ITEM
+
+
+PRICE_ROW: Final = QueueKey("", kind=RowKind.PRICE)
 
 
 @dataclass(slots=True)
-class ReviewQueue:
-    """The entries of all benchmarks, and which of them are shown."""
+class PersonQueue:
+    """What waits in all benchmarks, and which of it is shown."""
 
     pages: Sequence[ReviewPage] = ()
+    labels: Mapping[str, WaitingLabels] = field(default_factory=dict)
+    """What waits to be labelled and decided, by benchmark."""
+    price: str | None = None
+    """The question about a price that the run waits on."""
     shows_all: bool = False
     """Whether entries that do not wait for review are shown too."""
     under_way: set[QueueKey] = field(default_factory=set)
     """Rows with an action in progress."""
 
-    def rows(self) -> Iterator[tuple[QueueKey, ReviewPage, ReviewEntry | None]]:
-        """The rows: each benchmark with entries, followed by these."""
+    def rows(self) -> Iterator[QueueKey]:
+        """The rows: a price, then each benchmark followed by what waits in it."""
+        if self.price is not None:
+            yield PRICE_ROW
         for page in self.pages:
-            shown = [entry for entry in page.entries if self._is_shown(page, entry)]
+            name, labels = page.benchmark, self.labels.get(page.benchmark)
+            shown = [QueueKey(name, each.id) for each in page.entries if self._is_shown(page, each)]
+            if labels is not None and labels.to_label:
+                shown.insert(0, QueueKey(name, kind=RowKind.LABEL))
+            if labels is not None and labels.disputed:
+                shown.insert(0, QueueKey(name, kind=RowKind.DECIDE))
             if shown:
-                yield QueueKey(page.benchmark), page, None
-            for shown_entry in shown:
-                yield QueueKey(page.benchmark, shown_entry.id), page, shown_entry
+                yield QueueKey(name, kind=RowKind.BENCHMARK)
+            yield from shown
 
     def at(self, key: object) -> tuple[ReviewPage, ReviewEntry] | None:
-        """The entry of a row; None for a benchmark's own row."""
-        if not isinstance(key, QueueKey):
+        """The entry of a row; None where it is no item to review."""
+        if not isinstance(key, QueueKey) or key.kind is not RowKind.ITEM:
             return None
         page = next((page for page in self.pages if page.benchmark == key.benchmark), None)
         entry = None if page is None else page.entry(key.id)
         return None if page is None or entry is None else (page, entry)
 
-    def count(self, state: ReviewState) -> int:
-        return sum(entry.state is state for page in self.pages for entry in page.entries)
+    def counts(self) -> Iterator[tuple[str, Ink]]:
+        """What waits, in words, and of items that are reviewed already how many."""
+        states = Counter(entry.state for page in self.pages for entry in page.entries)
+        labels = self.labels.values()
+        to_label = sum(waiting.to_label for waiting in labels)
+        to_decide = sum(waiting.disputed for waiting in labels)
+        counts = [
+            (int(self.price is not None), "price to accept", Ink.WARN),
+            (states[ReviewState.WAITS], "to review", Ink.WARN),
+            (to_label, "to label", Ink.WARN),
+            (to_decide, "to decide", Ink.WARN),
+        ]
+        done = [state for state in ReviewState if state is not ReviewState.WAITS]
+        counts += [(states[state], str(state), STATE_INKS[state]) for state in done]
+        return ((f"{count:,} {words}  ", ink) for count, words, ink in counts if count)
 
     def standing(self, benchmark: str) -> dict[str, tuple[ReviewState, str]]:
         """The status of each entry of a benchmark and a digest of its text, by id."""

@@ -369,7 +369,7 @@ class VerdictsState:
         if marked:
             words.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
         if self.unseen:
-            words.insert(0, Piece(f"+{len(self.unseen):,} new, u  ", Ink.ACCENT))
+            words.insert(0, Piece(f"+{len(self.unseen):,} new, F5  ", Ink.ACCENT))
         if self.missed is not None:
             words.insert(0, Piece(f"{self.missed.words}  ", Ink.WARN))
         return words
@@ -462,7 +462,7 @@ def cell(heading: Heading, take: int, row: BrowsedRow, names: KnownNames, marks:
             why = why if stale is None else f"stale, {stale}: {why}"
             why = why if row.why_not is None else f"does not count, {row.why_not}: {why}"
             return Piece(
-                one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED
+                one_line(why) if row.counts else "played again since: F5 reads anew", Ink.MUTED
             )
 
 
