@@ -18,9 +18,11 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from engine.benchmark import Metric, Scenario, Usage
 from engine.store.schema import row_is_damaged
-from engine.store.tables import NO_COLUMN, TABLES, Depends, RareFlag, StoredRow, utc_datetime
+from engine.store.tables import NO_COLUMN, TABLES, RareFlag, StoredRow, utc_datetime
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -183,26 +185,10 @@ def _decoder(hint: Any) -> Convert | None:
         # takes a fifth of the time of calling the class; an unknown value raises KeyError, which is
         # in `UNREADABLE`
         return {member.value: member for member in hint}.__getitem__
-    if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
-        item: Any = get_args(hint)[0]
-        names: dict[str, Any] = {}
-        parts = [_call(_decoder(of), f"row[{name!r}]", names) for name, of in _fields(item)]
-        construct = _compiled(f"lambda row: {_name_for(item, names)}({', '.join(parts)})", names)
-        return lambda text: (
-            () if text == "[]" else tuple(construct(row) for row in json.loads(text))
-        )
+    if get_origin(hint) in {tuple, Mapping}:
+        # JSON; a value of another type raises msgspec's error, which is a ValueError
+        return msgspec.json.Decoder(hint).decode
     return None
-
-
-def _named_texts(text: str) -> dict[str, str]:
-    mapping = json.loads(text)
-    if isinstance(mapping, dict) and all(isinstance(value, str) for value in mapping.values()):
-        return mapping
-    raise TypeError("expected texts by their names")
-
-
-def _depends(text: str) -> dict[str, str]:
-    return {str(name): str(digest) for name, digest in json.loads(text).items()}
 
 
 def optional_bool(value: int | None) -> bool | None:
@@ -329,9 +315,4 @@ _DECODERS: Final[Mapping[Any, Convert]] = {
     bool: bool,
     RareFlag: bool,
     datetime: utc_datetime,
-    _Texts: lambda text: tuple(json.loads(text)),
-    _Flags: lambda text: tuple(json.loads(text)),
-    Depends | None: _or_none(_depends) or _depends,
-    Mapping[str, str]: _named_texts,
-    Mapping[str, object]: json.loads,
 }
