@@ -21,7 +21,7 @@ from engine.pipeline.files import differences, store_counts
 from engine.pipeline.run import mirror_benchmark
 from engine.store.mirror import EditPolicy
 from engine.store.open_reader import is_older
-from engine.store.salvage import SavedTable
+from engine.store.salvage import Range, SavedTable
 
 
 def run_repair(arguments: argparse.Namespace) -> int:
@@ -107,17 +107,19 @@ def _agreed() -> bool:
 _MOST: Final = 20
 
 
-def _of_table(table: SavedTable) -> str:
-    """What was saved and what was lost of a table."""
-    counts = ", ".join(
-        [f"{table.saved} saved"]
-        + ([f"{plural(table.unreadable, 'place')} unreadable"] if table.unreadable else [])
-        + ([f"{plural(table.dropped, 'row')} left out"] if table.dropped else [])
-    )
-    return f"{counts}; nothing could be read of {_numbers(table.lost)}" if table.lost else counts
+def _table_words(table: SavedTable) -> str:
+    """Say what was saved and what was lost of a table."""
+    words = [f"{table.saved} saved"]
+    if table.dropped:
+        words.append(f"{plural(table.dropped, 'row')} left out, as what they belong to is lost")
+    if table.lost:
+        words.append(f"nothing could be read of {_numbers(table.lost)}")
+    if table.is_cut_off:
+        words.append("its end cannot be read: how many rows came after cannot be told")
+    return "; ".join(words)
 
 
-def _numbers(lost: Sequence[tuple[int, int]]) -> str:
+def _numbers(lost: Sequence[Range]) -> str:
     count = sum(last - first + 1 for first, last in lost)
     named = ", ".join(
         str(first) if first == last else f"{first}-{last}" for first, last in lost[:_MOST]
@@ -128,7 +130,6 @@ def _numbers(lost: Sequence[tuple[int, int]]) -> str:
 
 def _as_json(examination: Examination, done: Repair) -> dict[str, object]:
     saved, filled = done.saved, done.filled
-    tables = {} if saved is None else saved.tables
     return {
         "store": str(examination.path),
         "faults": list(examination.faults),
@@ -137,21 +138,17 @@ def _as_json(examination: Examination, done: Repair) -> dict[str, object]:
         if saved is None
         else {
             "rows": saved.saved,
-            "cut_off": saved.is_cut_off,
-            "missing_from_log": [list(pair) for pair in saved.acknowledged],
+            "missing_from_log": [list(pair) for pair in saved.unlogged],
             "tables": {
-                table: {
-                    "saved": saved.saved,
-                    "unreadable_places": saved.unreadable,
-                    "left_out": saved.dropped,
-                    "unreadable_rows": [list(pair) for pair in saved.lost],
+                name: {
+                    "saved": table.saved,
+                    "left_out": table.dropped,
+                    "unreadable_rows": [list(pair) for pair in table.lost],
+                    "cut_off": table.is_cut_off,
                 }
-                for table, saved in tables.items()
+                for name, table in saved.tables.items()
             },
         },
-        "left_out": None
-        if not done.left_out_rows
-        else {"file": str(done.left_out), "rows": dict(sorted(done.left_out_rows.items()))},
         "filled": None if filled is None else filled.as_json(),
         "missing": done.missing,
     }
@@ -161,25 +158,13 @@ def _report_lines(done: Repair) -> Iterator[str]:
     if done.aside is not None:
         yield f"the damaged store is kept as {done.aside}"
     if done.saved is not None:
-        yield f"saved from it: {plural(done.saved.saved, 'row')}"
-        for table, saved in done.saved.tables.items():
-            if saved.unreadable + saved.dropped:
-                yield f"  {table}: {_of_table(saved)}"
-        if done.saved.acknowledged:
-            yield f"  the log does not hold {_numbers(done.saved.acknowledged)}"
-        if done.saved.is_cut_off:
-            yield "  the end of a table cannot be read: how many rows came after cannot be told"
-        if done.saved.problem is not None:
-            yield f"  {done.saved.problem}"
-    if done.left_out_rows:
-        count = sum(done.left_out_rows.values())
-        kinds = ", ".join(f"{table} {rows}" for table, rows in sorted(done.left_out_rows.items()))
-        rows = plural(
-            count,
-            "row that can be read has no place in it, and lies",
-            "rows that can be read have no place in it, and lie",
-        )
-        yield f"{rows} in {done.left_out}: {kinds}"
+        saved = done.saved.saved
+        yield f"saved from it: {plural(saved, 'row') if saved else 'nothing, as none can be read'}"
+        for name, table in done.saved.tables.items():
+            if table.dropped or table.lost or (table.is_cut_off and saved):
+                yield f"  {name}: {_table_words(table)}"
+        if done.saved.unlogged:
+            yield f"  the log does not hold {_numbers(done.saved.unlogged)}"
     if done.filled is not None:
         yield "from the files:"
         for line in report_lines(done.filled):

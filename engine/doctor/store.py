@@ -19,11 +19,12 @@ from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.errors import InputError, StoreError
 from engine.files import digest_on_disk, read_regular
 from engine.pipeline.order import budget_words
-from engine.store.filesystem import file_system, mounts_text, refuse_network
+from engine.store.filesystem import file_system, log_of, mounts_text, refuse_network
 from engine.store.integrity import (
+    LONGEST_S,
     amount_faults,
+    faults,
     lost_its_log,
-    quick_check,
     spent_usd,
     unread_results,
     unread_words,
@@ -31,7 +32,6 @@ from engine.store.integrity import (
 from engine.store.lock import workspace_holder
 from engine.store.mirror_rows import HISTORY
 from engine.store.open_reader import open_reader, refuse_unfit
-from engine.store.pages import log_of
 from engine.store.reader import Reader
 from engine.store.scenarios_json import lost_scenarios, lost_words
 
@@ -71,7 +71,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
         yield _absent_diagnostic(path, root)
         return
     try:
-        damage = quick_check(path)
+        damage = faults(path, longest_s=LONGEST_S)
     except StoreError as error:
         yield _finding("store", Severity.PROBLEM, str(error))
         return

@@ -19,17 +19,16 @@ from engine.files import digest_on_disk
 from engine.importing.importer import Importer
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
-from engine.store.acknowledged import rows_missing
+from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.database import Store, open_store
-from engine.store.integrity import faults, unread_results
+from engine.store.filesystem import log_of
+from engine.store.integrity import amount_faults, faults, unread_results
 from engine.store.lock import being_written, hold_workspace
 from engine.store.open_reader import open_reader, refuse_unfit, writer_of
-from engine.store.pages import log_of
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.scenarios_json import lost_scenarios, lost_words
 from engine.store.search import INDEX_NAME
 from engine.store.tables import without_base
-from engine.store.unrecovered_rows import LeftOutRows, without_what_is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,6 @@ class Repair:
     aside: Path | None = None
     """The copy of the damaged store and its log."""
     saved: SalvageReport | None = None
-    left_out: Path | None = None
-    """The file of readable rows that did not fit into the new store, a JSON object per line."""
-    left_out_rows: Mapping[str, int] = field(default_factory=dict)
-    """The number of these rows by table."""
     filled: ImportReport | None = None
     missing: list[str] = field(default_factory=list)
     """What was done once and is lost, in words."""
@@ -80,7 +75,7 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
     log = log_of(path)
     damage: tuple[str, ...] = ()
     if path.exists():
-        damage = tuple(faults(path))
+        damage = tuple(_damage(path))
     elif log.exists() and (not log.is_file() or log.stat().st_size):
         damage = (f"the file is gone, and only {log.name} is left",)
     exists = path.exists() or bool(damage)
@@ -93,6 +88,14 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
     if config is not None and path.exists() and files is not None and not (damage or unread):
         lacks = tuple(_missing_benchmarks(workspace, config, path, files))
     return Examination(path, exists, damage, files, unread, lacks)
+
+
+def _damage(path: Path) -> list[str]:
+    if found := faults(path):
+        return found
+    if missing := rows_missing(path):
+        return [missing_words(missing, path)]
+    return amount_faults(path)
 
 
 def _missing_benchmarks(
@@ -133,27 +136,19 @@ async def repair(
             done.aside = set_aside(path, now)
             into = path.with_name(path.name + ".saved")
             _clear(into)
-            nothing_else = examination.files is None
-            left_out = LeftOutRows(
-                path.with_name(f"{path.name}.left-out-{now:%Y%m%d-%H%M%S}.jsonl")
-            )
-            done.saved = salvage(done.aside, into, left_out, nothing_else=nothing_else)
-            done.left_out = left_out.path if left_out.rows else None
+            done.saved = salvage(done.aside, into)
             put_in_place(into, path)
             # the search index refers to row numbers, which other rows may have now
             _clear(path.with_name(INDEX_NAME))
         # what the files have and the store lost is imported as from any other folder
         with open_store(path, engine=hold.engine) as store:
-            recovered = store.reader.last_seq()
             if examination.files is not None:
                 importer = Importer(workspace, config, store.reader, store, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
-            if done.left_out is not None:  # the files may have had some of these rows
-                done.left_out_rows = without_what_is_there(done.left_out, path, recovered)
             done.missing += await _without_lost_results(store)
             done.missing += await _without_lost_bases(store)
-    if written_last and done.saved is not None and not done.saved.acknowledged:
+    if written_last and done.saved is not None and not done.saved.unlogged:
         rows = "the row" if written_last == 1 else f"the {written_last} rows"
         done.missing.append(f"of {rows} written last, what the files do not hold")
     return done

@@ -28,7 +28,7 @@ from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
 from engine.service.spawning import EngineJob, EngineSettings, StartMessage, open_log
 from engine.store.database import Store, open_store
-from engine.store.integrity import quick_check
+from engine.store.integrity import faults
 from engine.store.lock import hold_workspace, workspace_holder
 from engine.store.open_reader import is_older
 from engine.store.schema import damaged
@@ -68,7 +68,7 @@ class _ConfigurationWatch:
 
 
 def _store_problems(path: Path) -> list[str] | None:
-    return quick_check(path, longest_s=LOOK_SECONDS, clock=time.thread_time)
+    return faults(path, longest_s=LOOK_SECONDS, clock=time.thread_time)
 
 
 def _sound_store(path: Path) -> Store:

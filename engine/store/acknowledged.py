@@ -18,7 +18,7 @@ from typing import Final
 
 from engine.display import plural
 from engine.store.connection import raw_connection
-from engine.store.pages import has_log, log_of
+from engine.store.filesystem import has_log, log_of
 from engine.store.tables import TABLES
 
 SUFFIX: Final = "-acknowledged"
@@ -88,8 +88,7 @@ class Acknowledged:
         """Count the acknowledged rows that are not in the store; None if another engine has its
         lease, or none. Raises `sqlite3.Error`."""
         lease = connection.execute("SELECT engine FROM lease").fetchone()
-        # bytes, too: a caller that checks for damage reads text as bytes
-        if lease is None or lease[0] not in {self.engine, self.engine.encode()}:
+        if lease is None or lease[0] != self.engine:
             return None
         low = max(self.first, self.last - _LOOKED_AT)
         counts = " + ".join(

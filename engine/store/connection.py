@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.codec import UNREADABLE
-from engine.store.pages import has_log
+from engine.store.filesystem import has_log
 from engine.store.schema import damaged, unreadable
 
 Parameter = str | int | float | None

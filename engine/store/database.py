@@ -17,11 +17,10 @@ from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow, NumberedRows
-from engine.store.filesystem import keep_private, mounts_text, refuse_network
+from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
 from engine.store.integrity import check_newest
 from engine.store.lock import WATCH_S, Leaseholder
 from engine.store.open_reader import connect, open_reader, refuse_empty, refuse_unfit
-from engine.store.pages import has_log, log_of
 from engine.store.reader import Reader
 from engine.store.schema import SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.tables import BenchmarkCounts, StoredRow

@@ -102,6 +102,17 @@ def _escape_field(field: str) -> str:
     return field
 
 
+def log_of(store: Path) -> Path:
+    """Return the path of the store's write-ahead log."""
+    return store.with_name(store.name + "-wal")
+
+
+def has_log(store: Path) -> bool:
+    """Whether there is a log that is not empty."""
+    log = log_of(store)
+    return log.is_file() and log.stat().st_size > 0
+
+
 def keep_private(database: Path) -> None:
     """Make a database of this user, and SQLite's files beside it, readable by this user only. It is
     not opened, as closing it again would release SQLite's locks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -14,13 +15,12 @@ from engine.display import plural
 from engine.errors import StoreError
 from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.codec import columns_of
 from engine.store.connection import raw_connection
+from engine.store.filesystem import has_log, log_of
 from engine.store.lock import holder_state
 from engine.store.open_reader import open_reader
-from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
 from engine.store.process import ProcessState
-from engine.store.rowcheck import SPENT, fault, implausible_rows
+from engine.store.rowcheck import SPENT, implausible_rows, is_possible, rows_with_faults
 from engine.store.schema import (
     CHANGES,
     LOST_BASES,
@@ -45,59 +45,82 @@ class TimeIsOverError(Exception):
     """The time for a check ran out before its end."""
 
 
-def faults(path: Path) -> list[str]:
-    """List what is damaged, in a few words each, at most `MOST_REPORTED`; empty if nothing is.
+LONGEST_S: Final = 10.0
+"""Seconds for which a store is checked where a person waits for it."""
 
-    Raises `StoreError` for a file that is no store of this program, or cannot be read.
+
+def faults(
+    path: Path, *, longest_s: float = math.inf, clock: Callable[[], float] = time.monotonic
+) -> list[str] | None:
+    """List what is damaged, in a few words each, at most `MOST_REPORTED`; empty if nothing is; None
+    if `longest_s` seconds were over before the end.
+
+    Creates no files beside a store whose log is empty. Raises `StoreError` for a file that is no
+    store of this program, or cannot be read.
     """
     if not path.stat().st_size:
         return ["the file is empty"]
-    if (lost := log_fault(path)) is not None:
-        return [lost]
-    missing = rows_missing(path)
-    missing_rows = [missing_words(missing, path)] if missing else []
+    log = log_of(path)
+    if log.exists() and not log.is_file():
+        return [f"{log.name} beside it is not a file"]
+    if has_log(path) and (missing := rows_missing(path)):
+        return [missing_words(missing, path)]
+    deadline = clock() + longest_s
+    before = _at_rest(path)
+    found = _checked(path, None, lambda: clock() >= deadline)
+    # without a log, SQLite neither locks the file nor notices changes: if it changed meanwhile, it
+    # is checked once more in the usual way, which leaves two files beside it
+    if before is not None and _at_rest(path) != before:
+        found = _checked(path, "mode=ro", lambda: clock() >= deadline)
+    return found
+
+
+def _at_rest(path: Path) -> tuple[int, int] | None:
+    """Return size and modification time; None if the store is gone or has a log."""
     try:
-        with closing(raw_connection(path)) as connection:
+        now = path.stat()
+    except FileNotFoundError:
+        return None
+    return None if has_log(path) else (now.st_size, now.st_mtime_ns)
+
+
+def _checked(path: Path, how: str | None, over: Callable[[], bool]) -> list[str] | None:
+    try:
+        with closing(raw_connection(path, how)) as connection:
+            # a handler that returns true ends the statement with SQLITE_INTERRUPT
+            connection.set_progress_handler(over, _INSTRUCTIONS)
             check_header(connection, path)
-            found = [*missing_rows, *faults_in(connection)][:MOST_REPORTED]
-        return found or amount_faults(path)
+            return list(islice(_faults(connection, over), MOST_REPORTED))
+    except TimeIsOverError:
+        return None
     except DamagedStoreError as error:
         return [error.how]
     except sqlite3.Error as error:
-        how = damage_in(error)
-        if how is not None:
-            return [how]
+        if _is_interrupted(error):
+            return None
+        if (damage := damage_in(error)) is not None:
+            return [damage]
         raise unreadable(path, error) from error
-
-
-def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = None) -> list[str]:
-    """List what is damaged, over a connection that is used for nothing else.
-
-    Raises `sqlite3.Error`, and `TimeIsOverError` or an interrupted statement once `over` is true.
-    """
-    if over is not None:
-        # a handler that returns true ends the statement with SQLITE_INTERRUPT
-        connection.set_progress_handler(over, _INSTRUCTIONS)
-    return list(islice(_faults(connection, over or (lambda: False)), MOST_REPORTED))
 
 
 def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     version = version_of(connection)
-    found = list(_pages(connection))
+    found = [
+        str(report)
+        for [report] in connection.execute(f"PRAGMA integrity_check({MOST_REPORTED})").fetchall()
+        if report != "ok"
+    ]
     if connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
         found.append(f"{CHANGES} does not say which changes were made")
     yield from found
     if version == SCHEMA_VERSION:
         yield from _row_faults(connection, over)
+        yield from _references(connection)
     elif not found:
         with closing(migrated_copy(connection)) as copy:
             copy.set_progress_handler(over, _INSTRUCTIONS)
             yield from _row_faults(copy, over)
-
-
-def _row_faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
-    yield from _rows(connection, over)
-    yield from _references(connection)
+            yield from _references(copy)
 
 
 def amount_faults(path: Path) -> list[str]:
@@ -109,40 +132,19 @@ def amount_faults(path: Path) -> list[str]:
     return [f"{what} of more tokens or dollars than can be"] if count else []
 
 
-def _pages(connection: sqlite3.Connection) -> Iterator[str]:
-    for [report] in connection.execute(f"PRAGMA integrity_check({MOST_REPORTED})").fetchall():
-        if report != "ok":
-            yield str(report)
-
-
-def page_fault(connection: sqlite3.Connection) -> str | None:
-    """Return the first fault that SQLite finds in the pages, without checking its indexes. Raises
-    `sqlite3.Error`."""
-    [report] = connection.execute("PRAGMA quick_check(1)").fetchone()
-    return None if report in {"ok", b"ok"} else str(report)
-
-
-def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
-    # as bytes: text that is not UTF-8 would end the whole query, not just its row
-    connection.text_factory = bytes
-    spoken: dict[object, int] = {}
+def _row_faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
+    spoken: dict[int, int] = {}
     for table in TABLES:
-        columns = columns_of(table)
-        for row in connection.execute(
-            # NOT INDEXED: a damaged index would hide the rows that it has lost
-            f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY seq"
-        ):
+        for row, fault in rows_with_faults(connection, table):
             if over():
                 raise TimeIsOverError
-            values = dict(zip(columns, row, strict=True))
-            row_fault = fault(table, values)
-            if row_fault is not None:
-                yield row_fault
-            elif table == "message" and not _follows_previous(spoken, values):
-                yield f"what was said before message {values['seq']} is missing"
+            if fault is not None:
+                yield fault
+            elif table == "message" and not _follows_previous(spoken, row):
+                yield f"what was said before message {row['seq']} is missing"
     for table, names in _TABLES_WITHOUT_SEQ.items():
         for row in connection.execute(f"SELECT {names} FROM {table} NOT INDEXED"):
-            if not all(_is_text(value) for value in row):
+            if not all(map(is_possible, row)):
                 yield f"a row of {table} cannot be read"
 
 
@@ -150,28 +152,19 @@ _TABLES_WITHOUT_SEQ: Final = {
     "mirrored": "path, digest",
     "kept": "path, digest",
     "counts_as_of": "benchmark, digest",
-    "lease": "engine, host, boot, space, began, place",
+    "lease": "engine, host, boot, space, began, place, open_usd",
 }
 
 
-def _follows_previous(spoken: dict[object, int], values: dict[str, object]) -> bool:
+def _follows_previous(spoken: dict[int, int], row: sqlite3.Row) -> bool:
     """Whether a message directly follows the one before it in its take."""
-    place = spoken.get(values["take"], 0)
-    spoken[values["take"]] = place + 1
-    expected = (place // 2 + 1, b"assistant" if place % 2 else b"user")
-    return (values["turn"], values["speaker"]) == expected
-
-
-def _is_text(value: object) -> bool:
-    try:
-        return isinstance(value, bytes) and bool(value.decode() or True)
-    except UnicodeDecodeError:
-        return False
+    place = spoken.get(row["take"], 0)
+    spoken[row["take"]] = place + 1
+    expected = (place // 2 + 1, "assistant" if place % 2 else "user")
+    return (row["turn"], row["speaker"]) == expected
 
 
 def _references(connection: sqlite3.Connection) -> Iterator[str]:
-    # table names must be text again: the checks before left the connection on bytes
-    connection.text_factory = str
     for table, seq, parent, _ in connection.execute("PRAGMA foreign_key_check"):
         yield f"{table} {seq} belongs to a {parent} that is gone"
     for table in ("verdict", "take_check"):
@@ -186,35 +179,10 @@ def _references(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"scenario {base} of {benchmark}, from which others were made, is missing"
 
 
-LONGEST_S: Final = 10.0
-
 _ROWS: Final = (
     "SELECT EXISTS (SELECT 1 FROM run) + EXISTS (SELECT 1 FROM state) + EXISTS (SELECT 1 FROM take)"
     " + EXISTS (SELECT 1 FROM scenario) + EXISTS (SELECT 1 FROM metric)"
 )
-
-
-def quick_check(
-    path: Path, *, longest_s: float = LONGEST_S, clock: Callable[[], float] = time.monotonic
-) -> list[str] | None:
-    """List what is damaged; None if `longest_s` seconds were over before the end.
-
-    Creates no files beside a store whose log is empty. Raises `StoreError`.
-    """
-    if (lost := log_fault(path)) is not None:
-        return [lost]
-    if has_log(path) and (missing := rows_missing(path)):
-        return [missing_words(missing, path)]
-    # `immutable=1` neither locks nor notices changes, so size and time are compared around it
-    before = _at_rest(path)
-    if before is not None:
-        # the usual way would leave two files beside the store
-        faults = _run_check(path, "immutable=1", longest_s, clock)
-        # if the file changed meanwhile, it is checked once more in the usual way
-        if _at_rest(path) == before:
-            return _or_raise(path, faults)
-    with closing(open_reader(path)):
-        return _or_raise(path, _run_check(path, "mode=ro", longest_s, clock))
 
 
 def spent_usd(path: Path) -> float | None:
@@ -239,45 +207,10 @@ def _queried_number(path: Path, sql: str) -> float | None:
         return None
 
 
-def _at_rest(path: Path) -> tuple[int, int] | None:
-    """Return size and modification time; None if the store is empty, gone, or has a log."""
-    log = log_of(path)
-    try:
-        if not path.is_file() or (log.exists() and log.stat().st_size > 0):
-            return None
-        now = path.stat()
-    except OSError:
-        return None
-    return (now.st_size, now.st_mtime_ns) if now.st_size else None
-
-
-def _or_raise(path: Path, faults: list[str] | sqlite3.Error | None) -> list[str] | None:
-    if isinstance(faults, sqlite3.Error):
-        raise unreadable(path, faults) from faults
-    return faults
-
-
-def _run_check(
-    path: Path, how: str, longest_s: float, clock: Callable[[], float]
-) -> list[str] | sqlite3.Error | None:
-    """Return the faults, SQLite's error, or None if the time was over. Raises `StoreError` for a
-    file that is no store of this program."""
-    deadline = clock() + longest_s
-    try:
-        with closing(raw_connection(path, how)) as connection:
-            check_header(connection, path)
-            return faults_in(connection, lambda: clock() >= deadline)
-    except TimeIsOverError:
-        return None
-    except sqlite3.Error as error:
-        return None if _is_interrupted(error) else error
-
-
 def lost_its_log(store: Path) -> bool:
     """Whether the last engine did not end cleanly and the log with its last writes is gone.
     Creates nothing."""
-    log = log_of(store)
-    if (log.exists() and log.stat().st_size >= LOG_HEADER) or rows_missing(store) == 0:
+    if has_log(store) or rows_missing(store) == 0:
         return False
     # the usual way would leave two files beside the store
     with (
@@ -307,12 +240,12 @@ def check_newest(connection: sqlite3.Connection, path: Path) -> None:
     deadline = time.monotonic() + _LONGEST_S
     connection.set_progress_handler(lambda: time.monotonic() >= deadline, _INSTRUCTIONS)
     try:
-        damage = page_fault(connection)
+        [damage] = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
         if not _is_interrupted(error):
             raise
     else:
-        if damage is not None:
+        if damage != "ok":
             raise damaged(path, damage)
     finally:
         connection.set_progress_handler(None, 0)

@@ -15,8 +15,7 @@ from engine.checks import CheckKind
 from engine.display import one_line
 from engine.errors import DamagedError, StoreError
 from engine.jury import TIED
-from engine.store.filesystem import lacks_room, room_advice
-from engine.store.pages import log_of
+from engine.store.filesystem import lacks_room, log_of, room_advice
 from engine.store.tables import TABLES
 
 STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 12)))
@@ -183,6 +182,14 @@ def schema_faults(connection: sqlite3.Connection, version: int) -> list[str]:
         for (kind, name), sql in expected.items()
         if parts.get((kind, name)) != sql
     ]
+
+
+def tables_of(version: int) -> frozenset[str]:
+    """Return the names of the tables whose rows are facts in a store of this version; of a version
+    that does not exist, all."""
+    if not 1 <= version <= SCHEMA_VERSION:
+        return _OURS
+    return _OURS.intersection(name for _, name in _expected_schema(version))
 
 
 @cache

@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.errors import StoreError
-from tests.damaged.kinds import WITH_LOG, Damage, no_file, other_digest, other_text
+from tests.damaged.kinds import WITH_LOG, Damage, no_file
 from tests.damaged.sound import Sound
 from tests.engine.commands import crosswind
 from tests.engine.importing.places import everything
@@ -53,7 +52,7 @@ class Outcome(StrEnum):
     MENDED = "mended"
     TOLD = "told, with the way out"
     """It is not ours to mend: a sentence says what to do."""
-    LOST = "something readable is lost"
+    LOST = "something is lost that the files held, or is not told"
     UNNOTICED = "not noticed"
     DEAD_END = "dead end"
     TRACEBACK = "traceback"
@@ -107,17 +106,10 @@ def tried(sound: Sound, kind: Damage, seed: int, root: Path, *, with_files: bool
         for path in (place.root / "benchmarks").rglob("*.json*"):
             path.unlink()
     how = kind(place.store, chance)
-    left = _bytes_of(place.store)
-    unreadable = not with_files and kind in (other_digest, other_text)
-    course = _Course(place, first, with_files=with_files, left=left, unreadable=unreadable)
+    course = _Course(place, first, with_files=with_files)
     course.with_run = kind not in WITH_LOG and kind is not no_file
     trial = course.run()
     return Trial(kind.__name__, seed, with_files, how, *trial)
-
-
-def _bytes_of(store: Path) -> bytes:
-    files = (store, store.with_name(store.name + "-wal"))
-    return b"".join(file.read_bytes() for file in files if file.is_file())
 
 
 @dataclass
@@ -125,9 +117,6 @@ class _Course:
     place: Place
     first: Place
     with_files: bool
-    left: bytes
-    unreadable: bool = False
-    """Whether what is in the file cannot be vouched for."""
     with_run: bool = True
 
     def run(self) -> tuple[Outcome, str]:
@@ -183,7 +172,7 @@ class _Course:
     def _after(self, repaired: Said) -> tuple[Outcome, str]:
         if repaired.code not in {0, 1}:
             return Outcome.DEAD_END, str(repaired)
-        lost = "" if self.unreadable else self._lost(repaired)
+        lost = self._lost(repaired)
         for words in AFTERWARDS:
             one = said(self.place, *words)
             if one.is_a_bug:
@@ -205,10 +194,10 @@ class _Course:
             return str(error)
 
     def _lost(self, repaired: Said) -> str:
-        """What the files or what can be read of the store held, and the new one does not."""
+        """What the files held and the store does not; without files, of what is not told."""
         if self.with_files:
             return _difference(everything(self.first), everything(self.place))
-        return _lost_in_silence(self.first.store, self.place.store, self.left, told_by(repaired))
+        return _lost_in_silence(self.first.store, self.place.store, told_by(repaired))
 
 
 def _changed_nothing(repaired: Said) -> bool:
@@ -251,12 +240,12 @@ def _holds(then: Any, now: Any, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Told:
-    """What a repair says of what is not in the new store."""
+    """What a repair says of messages that are not in the new store."""
 
     numbers: tuple[range, ...]
-    """Of rows that nobody can read."""
-    left_out: Mapping[int, str]
-    """The text of messages that lie in the file beside it, by their number."""
+    """Of those that nobody can read."""
+    left_out: int
+    """How many can be read and belong to something that is lost."""
     is_cut_off: bool
 
     def __contains__(self, seq: object) -> bool:
@@ -264,45 +253,26 @@ class Told:
 
 
 def told_by(repaired: Said) -> Told:
-    report = json.loads(repaired.out)
-    saved, beside = report["saved"], report["left_out"]
-    left_out = {}
-    if beside is not None:
-        place = Path(beside["file"])
-        assert place.stat().st_mode & 0o777 == 0o600
-        lines = [json.loads(line) for line in place.read_text("utf-8").splitlines()]
-        assert Counter(line["table"] for line in lines) == beside["rows"]
-        rows = [line["row"] for line in lines if line["table"] == "message"]
-        left_out = {row["seq"]: row["text"] for row in rows}
-    if saved is None:
-        return Told((), left_out, is_cut_off=True)  # of what was there nothing was left
+    saved = json.loads(repaired.out)["saved"]
+    if saved is None or not saved["rows"]:
+        return Told((), 0, is_cut_off=True)  # of what was there nothing was left
+    messages = saved["tables"]["message"]
+    # of a number alone nobody knows which table it was in
     lost = [pair for one in saved["tables"].values() for pair in one["unreadable_rows"]]
-    lost += saved["missing_from_log"]
-    numbers = tuple(range(first, last + 1) for first, last in lost)
-    return Told(numbers, left_out, is_cut_off=saved["cut_off"])
+    numbers = tuple(range(first, last + 1) for first, last in [*lost, *saved["missing_from_log"]])
+    return Told(numbers, messages["left_out"], messages["cut_off"])
 
 
 def _looked_at(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
 
 
-def _lost_in_silence(then: Path, now: Path, left: bytes, told: Told) -> str:
-    """Messages that are neither in the store nor beside it. One whose bytes were destroyed is told
-    with its number; one whose text is still in the file should not be missing at all."""
-    silent, readable, stored = [], [], 0
+def _lost_in_silence(then: Path, now: Path, told: Told) -> str:
+    """Messages that are not in the store, and of which the repair does not tell."""
     with closing(_looked_at(then)) as first, closing(_looked_at(now)) as second:
         kept = {text for (text,) in second.execute("SELECT text FROM message")}
-        kept |= set(told.left_out.values())
-        for seq, text in first.execute("SELECT seq, text FROM message ORDER BY seq"):
-            stored += 1
-            if text in kept or seq in told.left_out:
-                continue
-            if text.encode() in left:
-                readable.append(seq)
-            elif seq not in told and not told.is_cut_off:
-                silent.append(seq)
-    return ", ".join(
-        f"{len(some)} of {stored} messages {how}, such as {some[0]}"
-        for how, some in (("not told", silent), ("in the file and not saved", readable))
-        if some
-    )
+        rows = first.execute("SELECT seq, text FROM message ORDER BY seq").fetchall()
+    silent = [seq for seq, text in rows if text not in kept and seq not in told]
+    if told.is_cut_off or len(silent) <= told.left_out:
+        return ""
+    return f"{len(silent)} of {len(rows)} messages are not told, such as {silent[0]}"

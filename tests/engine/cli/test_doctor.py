@@ -25,7 +25,7 @@ from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
 from engine.providers.http.descriptors import RESERVED
 from engine.store.database import create_store, open_store
-from engine.store.integrity import quick_check
+from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
 from tests.engine.commands import command, crosswind
 from tests.engine.wire.hostile import hostile
@@ -843,8 +843,8 @@ def test_a_check_that_would_take_too_long_ends_without_a_verdict(tmp_path: Path)
             "INSERT INTO note (seq, at, kind, benchmark, text) VALUES (?, 0, 'warning', '', 'x')",
             ((n,) for n in range(1, 50_000)),
         )
-    assert quick_check(path, longest_s=0) is None
-    assert quick_check(path) == []
+    assert faults(path, longest_s=0) is None
+    assert faults(path) == []
 
 
 def test_a_network_disk_and_a_full_one_are_problems(clinic: Clinic) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
+
+from sqlite_utils import Database
 
 from engine.benchmark import (
     ConversationKey,
@@ -23,7 +27,7 @@ from engine.benchmark import (
 )
 from engine.facts import NoteKind
 from engine.store.database import Store
-from engine.store.salvage import SalvageReport
+from engine.store.migrations import MIGRATIONS
 from engine.store.tables import (
     AttemptRow,
     Depends,
@@ -219,8 +223,15 @@ def attempt(
     )
 
 
-def is_whole(report: SalvageReport) -> bool:
-    """Whether nothing is missing that can be told."""
-    lost = any(report.tables[table].unreadable for table in ("mirrored", "kept"))
-    dropped = any(table.dropped for table in report.tables.values())
-    return not (report.missing or report.is_cut_off or dropped or lost or report.problem)
+def of_version(path: Path, version: int) -> Path:
+    """A store of an older version, with a row in it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = Database(connection, execute_plugins=False)
+        following = [migration.name for migration in MIGRATIONS.pending(database)][version]
+        MIGRATIONS.apply(database, stop_before=following)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(
+            "INSERT INTO note (seq, at, kind, benchmark, text) VALUES (1, 5, 'warning', '', 'old')"
+        )
+    return path

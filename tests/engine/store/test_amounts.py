@@ -12,11 +12,10 @@ import pytest
 from engine.benchmark import MOST_TOKENS, Stage, Usage
 from engine.doctor.store import store_findings
 from engine.store.database import Store, open_store
-from engine.store.integrity import faults
+from engine.store.integrity import amount_faults, faults
 from engine.store.open_reader import open_reader
 from engine.store.salvage import salvage
-from engine.store.unrecovered_rows import LeftOutRows
-from tests.engine.store.building import BENCHMARK, attempt, is_whole, write
+from tests.engine.store.building import BENCHMARK, attempt, write
 
 UNKNOWN = Usage(1, None, None, None, None)
 
@@ -81,10 +80,9 @@ def test_the_doctor_names_such_rows_as_repair_does(overfull: Path) -> None:
 
 
 def test_repair_finds_such_rows_and_makes_them_unknown(overfull: Path, tmp_path: Path) -> None:
-    assert faults(overfull) == ["4 attempts tell of more tokens or dollars than can be"]
+    assert amount_faults(overfull) == ["4 attempts tell of more tokens or dollars than can be"]
     saved = tmp_path / "saved.db"
-    report = salvage(overfull, saved, LeftOutRows(tmp_path / "left-out.jsonl"))
-    assert is_whole(report)
-    assert faults(saved) == []
+    assert salvage(overfull, saved).is_whole
+    assert faults(saved) == amount_faults(saved) == []
     with closing(open_reader(saved)) as reader:
         assert reader.usage(BENCHMARK, Stage.SIMULATE) == Usage(4, None, None, None, None)

@@ -16,17 +16,21 @@ import pytest
 from engine.benchmark import State
 from engine.errors import StoreError
 from engine.store.database import open_store
+from engine.store.integrity import faults
+from engine.store.open_calls import SPARE
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
-from engine.store.unrecovered_rows import LeftOutRows, without_what_is_there
+from engine.store.schema import SCHEMA_VERSION
+from engine.store.tables import UnsettledRow
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,
-    is_whole,
     key,
     note,
+    of_version,
     play,
+    run,
     scenario_row,
     state,
     verdict,
@@ -57,6 +61,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def broken(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(sound, tmp_path / "crosswind.db"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "crosswind.db"
 
 
 def zero(path: Path, page: int) -> None:
@@ -98,16 +107,15 @@ def whole_conversations(path: Path, sound: Path) -> int:
 def saved(broken: Path) -> tuple[Path, SalvageReport]:
     into = broken.with_name("saved.db")
     before = broken.read_bytes()
-    report = salvage(broken, into, LeftOutRows(broken.with_name("left-out.jsonl")))
+    report = salvage(broken, into)
     assert broken.read_bytes() == before
-    made = {one.name for one in broken.parent.iterdir()} - {"left-out.jsonl"}
-    assert made == {"crosswind.db", "saved.db"}
+    assert {one.name for one in broken.parent.iterdir()} == {"crosswind.db", "saved.db"}
     return into, report
 
 
 def test_a_sound_store_is_saved_whole(sound: Path, broken: Path) -> None:
     into, report = saved(broken)
-    assert is_whole(report)
+    assert report.is_whole
     with closing(open_reader(into)) as reader, closing(open_reader(sound)) as first:
         assert reader.facts(0, limit=10**6) == first.facts(0, limit=10**6)
         assert everything(reader) == everything(first)
@@ -124,7 +132,7 @@ def test_what_was_made_from_which_rows_is_forgotten_and_whose_files_are_ours_is_
         connection.executemany(insert, [(ours,), (note,)])
         connection.commit()
     into, report = saved(broken)
-    assert is_whole(report)
+    assert report.is_whole
     with closing(open_reader(into)) as reader:
         assert reader.mirrored(ours) is not None
         assert reader.mirrored(note) is None
@@ -143,7 +151,7 @@ def test_a_store_of_an_older_version_is_saved_whole(sound: Path, broken: Path) -
         connection.execute("PRAGMA user_version = 3")
         connection.commit()
     into, report = saved(broken)
-    assert is_whole(report)
+    assert report.is_whole
     assert whole_conversations(into, sound) == CONVERSATIONS
 
 
@@ -158,42 +166,26 @@ def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Pat
         zero(broken, page)
         into, report = saved(broken)
         found.append(whole_conversations(into, sound))
-        if is_whole(report):
+        if report.is_whole:
             assert found[-1] == CONVERSATIONS
     # a page with messages takes a few of the conversations, the root of a table all of its rows
     assert sorted(found)[-1] == CONVERSATIONS
     assert sorted(found)[len(found) // 2] >= CONVERSATIONS - 3
 
 
-def zeroed_header(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(bytes(100))
-
-
-def zeroed_first_page(path: Path) -> None:
-    zero(path, 0)
-
-
-def garbage_at_the_end(path: Path) -> None:
-    with path.open("ab") as file:
+def test_what_follows_the_last_page_does_not_matter(sound: Path, broken: Path) -> None:
+    with broken.open("ab") as file:
         file.write(b"not a page" * 5000)
-
-
-@pytest.mark.parametrize("spoil", [zeroed_header, zeroed_first_page, garbage_at_the_end])
-def test_a_store_whose_pages_are_all_there_is_saved_whole(
-    sound: Path, broken: Path, spoil: Callable[[Path], None]
-) -> None:
-    spoil(broken)
     into, report = saved(broken)
     assert whole_conversations(into, sound) == CONVERSATIONS
-    assert is_whole(report)
+    assert report.is_whole
 
 
 def test_of_a_store_that_was_cut_off_the_first_part_is_saved(sound: Path, broken: Path) -> None:
     os.truncate(broken, broken.stat().st_size * 3 // 4 + 1000)
     into, report = saved(broken)
     assert CONVERSATIONS // 3 < whole_conversations(into, sound) < CONVERSATIONS
-    assert report.missing > 0
+    assert report.tables["message"].is_cut_off
 
 
 def test_flipped_bits_are_not_taken_for_text(sound: Path, broken: Path) -> None:
@@ -204,14 +196,26 @@ def test_flipped_bits_are_not_taken_for_text(sound: Path, broken: Path) -> None:
     broken.write_bytes(content)
     into, report = saved(broken)
     assert whole_conversations(into, sound) >= CONVERSATIONS - 12
-    assert report.tables["message"].dropped > 0
+    assert report.tables["message"].lost
 
 
-def test_of_garbage_nothing_is_saved_and_that_is_said(broken: Path) -> None:
-    broken.write_bytes(random.Random(1).randbytes(20 * PAGE))
+def lost_header(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(100))
+
+
+def all_garbage(path: Path) -> None:
+    path.write_bytes(random.Random(1).randbytes(20 * PAGE))
+
+
+@pytest.mark.parametrize("spoil", [lost_header, all_garbage])
+def test_of_a_file_that_sqlite_cannot_open_nothing_is_saved(
+    broken: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(broken)
     _, report = saved(broken)
-    assert report.problem == f"{broken} holds nothing that can be read"
     assert report.saved == 0
+    assert not report.is_whole
 
 
 def test_what_is_only_in_the_log_is_saved_too(sound: Path, tmp_path: Path) -> None:
@@ -223,7 +227,7 @@ def test_what_is_only_in_the_log_is_saved_too(sound: Path, tmp_path: Path) -> No
     assert aside.name == "crosswind.db.damaged-20261121-083000"
     assert aside.stat().st_mode & 0o777 == 0o600
     zero(aside, 30)
-    salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
+    salvage(aside, tmp_path / "saved.db")
     with closing(open_reader(tmp_path / "saved.db")) as reader:
         assert reader.facts(0, limit=10**6)[-1].text == "in the log"  # type: ignore[attr-defined]  # a note
 
@@ -236,44 +240,6 @@ def noted(path: Path) -> list[str]:
         return [fact.text for fact in reader.facts(0, limit=10**6)]  # type: ignore[attr-defined]  # notes
 
 
-@pytest.mark.parametrize("frames_from_the_end", [1, 4, 9])
-def test_what_a_log_holds_behind_a_place_that_came_to_harm_is_saved(
-    tmp_path: Path, frames_from_the_end: int
-) -> None:
-    path = tmp_path / "crosswind.db"
-    said = [f"note {number}" for number in range(12)]
-    with open_store(path) as store:
-        for text in said:
-            write(store, note(text))
-        aside = set_aside(path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
-    with aside.with_name(f"{aside.name}-wal").open("r+b") as log:
-        log.seek(-frames_from_the_end * FRAME + 4, os.SEEK_END)
-        log.write(b"none of its sums")
-    with closing(open_reader(aside)) as reader:
-        assert reader.last_seq() < len(said)
-    report = salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
-    assert noted(tmp_path / "saved.db") == said
-    assert is_whole(report)
-
-
-def test_what_an_old_log_left_behind_the_new_one_does_not_hide_what_is_newer(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "crosswind.db"
-    with open_store(path) as store:
-        for number in range(12):
-            write(store, note(f"note {number}"))
-        store.exclusively(lambda one: one.execute("PRAGMA wal_checkpoint(RESTART)").fetchall())
-        write(store, note("note 12"))
-        aside = set_aside(path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
-    log = aside.with_name(f"{aside.name}-wal")
-    assert log.stat().st_size > 12 * FRAME
-    with log.open("r+b") as file:
-        file.write(b"no header")
-    salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
-    assert noted(tmp_path / "saved.db") == [f"note {number}" for number in range(13)]
-
-
 def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> None:
     path = tmp_path / "crosswind.db"
     with open_store(path) as store:
@@ -282,25 +248,48 @@ def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> 
         aside = set_aside(path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
     log = aside.with_name(f"{aside.name}-wal")
     os.truncate(log, log.stat().st_size - 3 * FRAME)
-    report = salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
+    report = salvage(aside, tmp_path / "saved.db")
     there = len(noted(tmp_path / "saved.db"))
     assert 0 < there < 12
-    assert report.acknowledged == [(there + 1, 12)]
-    assert report.missing == 12 - there
-    assert not is_whole(report)
+    assert report.unlogged == [(there + 1, 12)]
+    assert not report.is_whole
 
 
-def test_what_a_killed_repair_left_does_not_hinder_the_next(sound: Path, tmp_path: Path) -> None:
-    rows = LeftOutRows(tmp_path / "left-out.jsonl")
-    for what in ("message 1", "message 2"):
-        row = {"take": 1, "turn": 1, "speaker": "user", "text": what, "digest": b"\0"}
-        rows.add("message", row, "its conversation is gone")
-    rows.close()
-    whole = rows.path.read_bytes()
-    (tmp_path / "left-out.jsonl.new").write_bytes(whole[:9])
-    assert without_what_is_there(rows.path, sound, 0) == {"message": 2}
-    assert rows.path.read_bytes() == whole
-    assert list(tmp_path.iterdir()) == [rows.path]
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
+def test_a_damaged_store_of_any_older_version_is_saved_into_one_of_today(
+    path: Path, version: int
+) -> None:
+    of_version(path, version)
+    with closing(sqlite3.connect(path)) as connection:
+        insert = "INSERT INTO note (seq, at, kind, benchmark, text) VALUES (?, 5, 'warning', '', ?)"
+        connection.executemany(insert, [(2, "damaged"), (3, "new")])
+        connection.execute("UPDATE note SET text = CAST(x'ff41' AS TEXT) WHERE seq = 2")
+        connection.commit()
+    assert faults(path) == ["note 2 has a text that cannot be"]
+    into, report = saved(path)
+    assert noted(into) == ["old", "new"]
+    losses = {name: table.lost for name, table in report.tables.items() if table.lost}
+    assert losses == {"note": [(2, 2)]}
+    assert faults(into) == []
+
+
+def test_what_calls_may_cost_that_a_kill_cut_off_stays_reserved(tmp_path: Path) -> None:
+    with open_store(tmp_path / "crosswind.db") as store:
+        write(store, UnsettledRow(most_usd=0.5), *(note(f"note {number}") for number in range(3)))
+        run(store.begin_call(2.0))
+        aside = set_aside(store.path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
+    with closing(open_reader(aside)) as reader:
+        most = reader.unsettled_usd()
+    assert most == pytest.approx(0.5 + 2.0 * SPARE)
+    with closing(sqlite3.connect(aside)) as connection:
+        connection.execute("UPDATE note SET text = CAST(x'ff41' AS TEXT) WHERE seq = 3")
+        connection.commit()
+    into = tmp_path / "saved.db"
+    report = salvage(aside, into)
+    assert report.tables["note"].lost == [(3, 3)]
+    with open_store(into) as again:
+        assert again.reader.unsettled_usd() == pytest.approx(most)
+        assert again.reader.spent_usd() == 0
 
 
 def test_a_saved_store_takes_the_place_of_the_damaged_one(sound: Path, broken: Path) -> None:
@@ -308,7 +297,7 @@ def test_a_saved_store_takes_the_place_of_the_damaged_one(sound: Path, broken: P
     zero(broken, 40)
     aside = set_aside(broken, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
     assert aside.with_name(aside.name + "-wal").read_bytes() == b"the log of the damaged one"
-    salvage(aside, broken.with_name("saved.db"), LeftOutRows(broken.with_name("left-out.jsonl")))
+    salvage(aside, broken.with_name("saved.db"))
     put_in_place(broken.with_name("saved.db"), broken)
     assert not broken.with_name("crosswind.db-wal").exists()
     with open_store(broken) as store:
