@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -36,7 +36,9 @@ from tui.own_keys import bound_classes
 
 ROOT: Final = DOCS.parent
 PAGES: Final = sorted(DOCS.rglob("*.md"))
-READ_AS_FILES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+ARCHITECTURE: Final = ROOT / "ARCHITECTURE.md"
+READ_AS_FILES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ARCHITECTURE, *PAGES]
+TOPS: Final = ("crosswind", "docs", "engine", "tests", "tools", "tui")
 _FENCE: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -106,6 +108,20 @@ def test_a_picture_is_light_or_dark_as_the_page_is() -> None:
     shown = in_both_themes("![Live](pictures/live.svg) and ![a demo](pictures/demo.svg)")
     live = "![Live](pictures/live.svg#only-dark) ![Live](pictures/live-light.svg#only-light)"
     assert shown == f"{live} and ![a demo](pictures/demo.svg)"
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    """A name may leave out the folders above it; those of a workspace are not ours."""
+    files = [path.relative_to(ROOT).as_posix() for top in TOPS for path in (ROOT / top).rglob("*")]
+    named = re.findall(r"`([\w./*-]+(?:\.\w+|/))`", ARCHITECTURE.read_text("utf-8"))
+    assert len(named) > 50
+    wrong = [
+        name
+        for name in named
+        if not name.startswith("crosswind.")
+        and not any(PurePosixPath(f"/{file}").match(f"*/{name}") for file in ["crosswind", *files])
+    ]
+    assert not wrong
 
 
 def test_every_page_stands_in_its_table_of_contents() -> None:

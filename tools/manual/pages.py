@@ -25,8 +25,9 @@ _PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+)\.svg\)")
 
 
 def architecture() -> str:
-    """What stands beside the README, without its title, which the page has."""
-    text = (DOCS.parent / "ARCHITECTURE.md").read_text("utf-8")
+    """What stands beside the README, without its title, which the page has, and with its links to
+    pages as links from a page."""
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text("utf-8").replace("](docs/", "](")
     return text.split("\n", 1)[1].strip()
 
 
