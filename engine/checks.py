@@ -105,8 +105,8 @@ _PROMPT: Final = re.compile(
 class _RoleRule:
     expression: re.Pattern[str]
     hints: tuple[str, ...]
-    """Every match contains one of these words. Most messages contain none, so the regular
-    expression need not run on them."""
+    """Every match, in lower case, contains one of these words. Most messages contain none, so the
+    regular expression need not run on them."""
     what: str
 
     def may_find(self, text: str) -> bool:
@@ -146,6 +146,7 @@ _FORM: Final = (
             r"</?note-[0-9a-f]*>?|</?(?:think|thinking|thought)>|\[/?THINK\]|<\|[a-z_]{1,30}\|>"
             r"|</s>|\bassistantfinal\b|#{2,3} ?(?:STOP|END|DONE|TERMINATE)\b"
         ),
+        ("<", "think]", "assistantfinal", "##"),
         "holds marks that no person writes",
     ),
     (
@@ -153,18 +154,22 @@ _FORM: Final = (
             r"\A[*_]{0,2}(?:user|human)[*_]{0,2}:|^[*_]{0,2}assistant[*_]{0,2}:",
             re.MULTILINE | re.IGNORECASE,
         ),
+        ("user", "human", "assistant"),
         "names a speaker",
     ),
     (
         re.compile(r'\A\s{0,9}(?:```(?:json)?\s{0,9})?\{\s{0,9}"(?:thought|message|done)"\s{0,9}:'),
+        ("{",),
         "is JSON",
     ),
     (
         re.compile(r"\A\W{0,9}(?:thought|message|done|user_turn)\W{0,9}\Z", re.IGNORECASE),
+        ("thought", "message", "done", "user_turn"),
         "is the name of a field",
     ),
     (
         re.compile(r"\bturn (?:number )?\d{1,3} of (?:at most )?\d{1,3}\b", re.IGNORECASE),
+        ("turn ",),
         "says the number of its turn",
     ),
     (
@@ -173,10 +178,11 @@ _FORM: Final = (
             r"(?:an? |the )?(?:\[[^\]\n]{1,40}\]|\{[^}\n]{1,40}\})",
             re.IGNORECASE,
         ),
+        ("[", "{"),
         "holds a placeholder",
     ),
 )
-"""Faults of form, looked for in the message as it was written."""
+"""Faults of form, looked for in the message as it was written, with hints as in `_RoleRule`."""
 _IMPERATIVE: Final = frozenset(
     (
         "accept accuse admit appeal argue ask beg begin bring call challenge claim compare "
@@ -279,14 +285,22 @@ class UserAudit:
             yield UserFault(FaultKind.ROLE_BROKEN, message.turn, f"{rule.what}: “{first}”")
 
     def _form(self, messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
-        for message in messages:
-            for expression, what in _FORM:
+        raw = "\n".join(message.raw for message in messages).lower()
+        rules = [
+            (expression, what)
+            for expression, hints, what in _FORM
+            if any(map(raw.__contains__, hints))
+        ]
+        everything = "".join(f" {message.text} " for message in messages)
+        repeated = list(filter(everything.__contains__, self._instructions))
+        for message in messages if rules or repeated else ():
+            for expression, what in rules:
                 match = expression.search(message.raw)
                 if match is not None and match[0] not in self._own_words:
                     detail = f"{what}: “{match[0].strip()}”"
                     yield UserFault(FaultKind.ROLE_BROKEN, message.turn, detail)
             said = f" {message.text} "
-            if any(instruction in said for instruction in self._instructions):
+            if any(instruction in said for instruction in repeated):
                 detail = "says its instruction word for word"
                 yield UserFault(FaultKind.ROLE_BROKEN, message.turn, detail)
 
@@ -339,8 +353,11 @@ def _repeated_messages(messages: Sequence[_MessageWords]) -> Iterator[UserFault]
 def _loops(messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
     """Yield a fault for each message that says the same again and again."""
     for message in messages:
-        # each time but the first adds only known words
-        if len(message.words) - len(message.vocabulary) < FEWEST_WORDS * (_SAID - 1):
+        # each time but the first adds only known words, and known runs of three words
+        count = len(message.words)
+        if count - len(message.vocabulary) < FEWEST_WORDS * (_SAID - 1):
+            continue
+        if count - 2 - len(message.trigrams) < (FEWEST_WORDS - 2) * (_SAID - 1):
             continue
         sentences = Counter(
             tuple(words)

@@ -10,7 +10,7 @@ import codecs
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b, file_digest
 from io import BufferedReader
@@ -35,32 +35,18 @@ def open_regular(path: Path) -> BufferedReader:
     return open(path, "rb", opener=_open_regular)
 
 
-def read_pieces(
-    path: str, *, links: bool = True, on_open: Callable[[os.stat_result], object] | None = None
-) -> Iterator[bytes]:
-    """Yield the content of a file in order; most files come in one piece, which takes the fewest
-    system calls when many small files are read. `on_open` is called with the file's status before
-    anything is read. Raises `OSError` as `open_regular` does, and with `ELOOP` for a symbolic link
-    unless `links` are followed."""
+def read_regular(path: Path, *, links: bool = True, most: int | None = None) -> bytes:
+    """Return the whole content. Raises `OSError` as `open_regular` does, with `ELOOP` for a
+    symbolic link unless `links` are followed, and with `EFBIG` for more than `most` bytes."""
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
-    descriptor, status = _open_with_status(path, flags)
+    descriptor, status = _open_with_status(str(path), flags)
     try:
-        if on_open is not None:
-            on_open(status)
-        left = status.st_size
-        while piece := os.read(descriptor, asked := min(max(left, 0) + 1, _CHUNK)):
-            yield piece
-            left -= len(piece)
-            if not left and len(piece) < asked:
-                return  # a short read at the expected size: the end, without another read
+        if most is not None and status.st_size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most >> 20} MB", str(path))
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            return file.read()
     finally:
         os.close(descriptor)
-
-
-def read_regular(path: Path) -> bytes:
-    """Return the whole content. Raises `OSError` as `open_regular` does."""
-    with open_regular(path) as file:
-        return file.read()
 
 
 def _open_regular(path: str, flags: int) -> int:

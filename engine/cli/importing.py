@@ -25,7 +25,6 @@ from engine.importing.inspect_logs import LogFolder, folder_of_logs, logs_in
 from engine.importing.inspect_samples import LogChoice
 from engine.importing.new_workspace import complete_configuration, make_workspace
 from engine.importing.report import BenchmarkReport, ImportReport
-from engine.importing.row_process import RowProcesses, row_processes
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts
 from engine.store.database import open_store
@@ -38,13 +37,11 @@ def import_files(arguments: argparse.Namespace) -> int:
     try:
         with (
             _find_sources(arguments) as (folder, logs),
-            # before the watcher, whose bar is drawn by a thread
-            row_processes(() if arguments.dry_run else folder.sources) as makers,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
         ):
             made = _made_workspace(arguments, folder)
             session = open_session(arguments)
-            report = _imported(session, folder, arguments, watcher, makers)
+            report = _imported(session, folder, arguments, watcher)
             if made is not None:
                 add = folder.config is not None
                 complete_configuration(made, report.unknown_targets, report.samples, add=add)
@@ -120,7 +117,6 @@ def _imported(
     folder: ImportableFolder,
     arguments: argparse.Namespace,
     watcher: Watcher,
-    makers: RowProcesses | None,
 ) -> ImportReport:
     workspace, config, path = session.workspace, session.config, session.store_path
     if arguments.dry_run:
@@ -132,7 +128,7 @@ def _imported(
             return asyncio.run(importer.run(folder, arguments.benchmark))
     session.make_way()
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
-        importer = Importer(workspace, config, store.reader, store, watcher, makers)
+        importer = Importer(workspace, config, store.reader, store, watcher)
         report = asyncio.run(importer.run(folder, arguments.benchmark))
         asyncio.run(store_counts(workspace, config, store))
         return report

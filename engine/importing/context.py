@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,17 +14,17 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
 from engine.files import digest_on_disk, read_regular, replace_file
 from engine.importing.fields import Names, UnfitError
-from engine.importing.json_rows import JsonRow, OnRead, RowLines, read_object, read_rows
+from engine.importing.json_rows import JsonRow, read_object, read_rows
+from engine.importing.known_rows import KnownRows
 from engine.importing.report import BenchmarkReport, FileReport
-from engine.importing.source import Source, pieces_of, refuse_unfit
-from engine.importing.unchanged_files import FilesRead, KnownRows, digest_begun
+from engine.importing.source import Source, SourceFiles
 from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import Mirror, MirrorSources
 from engine.store.mirror_rows import HISTORY
 from engine.store.open_reader import open_reader
 
-ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
+ReadRows = Callable[[Path, bytes], Iterator[JsonRow]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,6 @@ class ImportContext:
     name: str
     """Its name in the workspace."""
     source: Source
-    root: Path
-    """The imported folder; nothing outside it is read."""
     definition: Definition | None
     """None if nothing says which types its metrics have."""
     scenarios: Mapping[str, Scenario]
@@ -59,12 +56,7 @@ class ImportContext:
     """The most turns of a conversation in the workspace."""
     made_from: str
     """A digest of what the result depends on besides the files."""
-    files: FilesRead
-    """The digests of the source's files that were read."""
-    on_read: Callable[[int], None]
-    """Called with the number of bytes that were read."""
-    inside: set[str] = field(default_factory=set)
-    """Folders from which no link leads out of `root`."""
+    files: SourceFiles
 
     @property
     def tracks(self) -> Tracks:
@@ -82,34 +74,18 @@ class ImportContext:
         return file, self._rows(path, file, read)
 
     def _rows(self, path: Path, file: FileReport, read: ReadRows) -> Iterator[JsonRow]:
-        digest = digest_begun()
         try:
-            refuse_unfit(path, self.root)
-            status = path.stat()
-            yield from read(path, self._hearing(digest.update))
-            self.files.keep(path, status, digest.digest())
+            yield from read(path, self.files.read(path))
         except InputError as error:
             file.tell_all(error.problems)
 
     def value(self, path: Path, file: FileReport) -> object:
         """Return the content of a small file; None if it cannot be read, which is reported."""
-        digest = digest_begun()
-        opened: list[os.stat_result] = []
         try:
-            pieces = pieces_of(path, self.root, self.inside, opened.append)
-            value = read_object(path, pieces, self._hearing(digest.update))
+            return read_object(path, self.files.read(path))
         except InputError as error:
             file.tell_all(error.problems)
             return None
-        self.files.keep(path, opened[-1], digest.digest())
-        return value
-
-    def _hearing(self, update: Callable[[bytes], None]) -> OnRead:
-        def hear(raw: bytes) -> None:
-            update(raw)
-            self.on_read(len(raw))
-
-        return hear
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +94,12 @@ class RowLocation:
 
     file: FileReport
     index: int
-    line: int | RowLines | None
+    line: int | None
 
     def drop(self, error: UnfitError) -> None:
         """Report that the row cannot be imported."""
-        line = self.line.of(self.index) if isinstance(self.line, RowLines) else self.line
         key = f"[{self.index}]" + (f".{error.key}" if error.key else "")
-        self.file.drop(error.what, line=line, key=key, hint=error.hint)
+        self.file.drop(error.what, line=self.line, key=key, hint=error.hint)
 
 
 _DRAFT: Final = """\

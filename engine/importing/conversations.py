@@ -14,11 +14,10 @@ from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
 from engine.importing.histories import RowHistories, RowHistory
-from engine.importing.json_rows import RowLines
-from engine.importing.report import FileReport, UnknownTarget
+from engine.importing.known_rows import KnownTake
+from engine.importing.report import UnknownTarget
 from engine.importing.scenarios import ScenarioImport
 from engine.importing.takes import FileTake, SharedTranscript, in_order, listed_takes, takes_of
-from engine.importing.unchanged_files import KnownTake
 from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_verdicts
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
@@ -42,14 +41,7 @@ class PendingScore:
     """A row of `scores.json` that waits for its conversation, and where it is."""
 
     row: ForeignObject
-    file: FileReport
-    index: int
-    line: int | RowLines | None
-
-    @property
-    def location(self) -> RowLocation:
-        """Created on demand: very many rows wait, and few have problems."""
-        return RowLocation(self.file, self.index, self.line)
+    location: RowLocation
 
 
 @dataclass(slots=True)
@@ -80,7 +72,7 @@ class PendingScores:
             location.drop(error)
             return
         values = {name: row[name] for name in _SAID if name in row}
-        score = PendingScore(values, location.file, location.index, location.line)
+        score = PendingScore(values, location)
         self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:

@@ -4,11 +4,9 @@ all."""
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -24,20 +22,20 @@ from engine.errors import InputError, Problem
 from engine.files import digest_on_disk
 from engine.importing.context import ImportContext, place_definition, place_draft, place_scenarios
 from engine.importing.fields import Names, fitting_name, objects_in, text
+from engine.importing.known_rows import KnownRows
 from engine.importing.published import tracks_in_taxonomy
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
-from engine.importing.row_process import ProcessRows, RowProcesses
 from engine.importing.rows import BenchmarkRows
-from engine.importing.source import ImportableFolder, Source, refuse_unfit, size_of
-from engine.importing.unchanged_files import (
-    FilesRead,
-    KnownRows,
-    UnchangedFiles,
-    made_from,
-    unchanged,
+from engine.importing.source import (
+    ImportableFolder,
+    Source,
+    SourceFiles,
+    refuse_unfit,
+    size_of,
 )
+from engine.importing.unchanged_files import made_from, unchanged
 from engine.importing.verdicts import VerdictRules
-from engine.store.bulk import BulkRow, NumberedRows
+from engine.store.bulk import BulkRow
 from engine.store.database import Store
 from engine.store.imports import CONFIG
 from engine.store.reader import Reader
@@ -64,16 +62,6 @@ class NoWatcher:
         pass
 
 
-@dataclass(frozen=True, slots=True)
-class _StartedBenchmark:
-    """A benchmark that was looked at, but of which nothing is written yet."""
-
-    source: Source
-    definition: Definition | None
-    report: BenchmarkReport
-    result: UnchangedFiles | BenchmarkRows | ProcessRows
-
-
 @dataclass(slots=True)
 class Importer:
     """Imports into one workspace."""
@@ -85,8 +73,6 @@ class Importer:
     store: Store | None
     """None for a dry run, which reads everything and writes nothing."""
     watcher: Watcher = field(default_factory=NoWatcher)
-    makers: RowProcesses | None = None
-    """Processes that make the rows; None to make them here."""
     anew: bool = False
     """Read unchanged files, too, as the store's rows may be wrong."""
 
@@ -97,13 +83,14 @@ class Importer:
         targets: dict[str, UnknownTarget] = {}
         configured = _configured_targets(folder, report)
         models = {target.id: target.model for target in configured}
-        chosen = _chosen_sources(folder.sources, names)
-        begun = self._started_benchmarks(chosen, folder, models, report)
-        for started in begun if self.makers is None else _started_ahead(begun, self.makers.count):
+        for source in _chosen_sources(folder.sources, names):
+            benchmark = BenchmarkReport(source.name, str(source.place))
+            report.benchmarks.append(benchmark)
             try:
-                targets |= await self._finish(started, folder.root, report)
+                targets |= await self._import(source, folder, models, benchmark, report)
             except InputError as error:
-                _refuse(started.report, error)
+                benchmark.refused += error.problems
+                benchmark.added.clear()
         if self.store is not None:
             # what reads the store goes by it where config.yaml has a slip and nothing has run yet
             text = json.dumps(self.config.public(), ensure_ascii=False)
@@ -120,30 +107,16 @@ class Importer:
         ]
         return report
 
-    def _started_benchmarks(
-        self,
-        sources: Iterable[Source],
-        folder: ImportableFolder,
-        models: Mapping[str, str],
-        report: ImportReport,
-    ) -> Iterator[_StartedBenchmark]:
-        """Yield the benchmarks that can be imported; the reports of the others say why not."""
-        for source in sources:
-            benchmark_report = BenchmarkReport(source.name, str(source.place))
-            report.benchmarks.append(benchmark_report)
-            try:
-                yield self._begin(source, folder, models, benchmark_report)
-            except InputError as error:
-                _refuse(benchmark_report, error)
-
-    def _begin(
+    async def _import(
         self,
         source: Source,
         folder: ImportableFolder,
         models: Mapping[str, str],
-        report: BenchmarkReport,
-    ) -> _StartedBenchmark:
-        """Prepare the import of a benchmark. Raises `InputError` if it cannot be imported."""
+        benchmark: BenchmarkReport,
+        report: ImportReport,
+    ) -> Mapping[str, UnknownTarget]:
+        """Import a benchmark and return its targets. Raises `InputError` if nothing of it can be
+        imported."""
         name = source.name if Branch.parse(source.name) else fitting_name(source.name)
         if name is None:
             what = f"`{source.name[:100]}` cannot be the name of a benchmark"
@@ -153,62 +126,36 @@ class Importer:
             refuse_unfit(source.definition_path, folder.root)
         definition = self._definition(source, name)
         if name != source.name:
-            report.mapped[source.name] = name
-        report.name = name
+            benchmark.mapped[source.name] = name
+        benchmark.name = name
         metrics = None if definition is None else definition.metrics
-        of = made_from(
-            source, metrics, models, self.config.jury, self._edited_scenarios_digest(source, name)
-        )
-        result: UnchangedFiles | BenchmarkRows | ProcessRows | None
-        result = self._unchanged_files(source, folder, name, of, report)
-        if result is None:
-            context = self._context(source, folder, models, report, definition, of)
-            if self.makers is None or self.store is None:
-                result = BenchmarkRows(context)
-            else:
-                result = self.makers.begin(context, self.store)
-        return _StartedBenchmark(source, definition, report, result)
-
-    async def _finish(
-        self, begun: _StartedBenchmark, root: Path, report: ImportReport
-    ) -> Mapping[str, UnknownTarget]:
-        """Write a benchmark's rows and return its targets. Raises `InputError` if nothing of it can
-        be imported."""
-        source, result, name = begun.source, begun.result, begun.report.name
+        edited = self._edited_scenarios_digest(source, name)
+        of = made_from(source, metrics, models, self.config.jury, edited)
+        size = 0
         if not isinstance(self.watcher, NoWatcher):  # looking at 7,560 files takes 50 ms
-            self.watcher.begin(name, size_of(source))
-        if isinstance(result, UnchangedFiles):
-            self.watcher.read(result.size)
-            begun.report.samples = self.reader.samples(name) if self.reader else 0
+            size = size_of(source)
+            self.watcher.begin(name, size)
+        found = None
+        if self.reader is not None and not self.anew:
+            found = unchanged(self.reader, name, SourceFiles(source, folder.root), of, benchmark)
+        if found is None:
+            context = self._context(source, folder, models, benchmark, definition, of)
+            rows = BenchmarkRows(context)
+            await self._write(rows.rows())
+            found = rows.found
         else:
-            await self._write(result.rows())
+            self.watcher.read(size)
         report.placed += await self._write_definition(
-            source, root, name, begun.definition, result.metrics_named
+            source, folder.root, name, definition, found.metrics_named
         )
-        return result.targets
+        return found.targets
 
-    async def _write(self, rows: Iterator[BulkRow | NumberedRows]) -> None:
+    async def _write(self, rows: Iterator[BulkRow]) -> None:
         if self.store is not None:
             await self.store.write_all(rows)
             return
         for _ in rows:
             pass
-
-    def _unchanged_files(
-        self,
-        source: Source,
-        folder: ImportableFolder,
-        name: str,
-        made_from: str,
-        report: BenchmarkReport,
-    ) -> UnchangedFiles | None:
-        """Return the result of an unchanged import; None if the files must be read."""
-        if self.reader is None or self.anew:
-            return None
-        try:
-            return unchanged(self.reader, name, source, folder.root, made_from, report)
-        except OSError:
-            return None  # reported when the files are read
 
     def _edited_scenarios_digest(self, source: Source, name: str) -> str | None:
         """Return the digest of the workspace's `scenarios.json` if a person wrote or edited it."""
@@ -233,7 +180,6 @@ class Importer:
         return ImportContext(
             name=name,
             source=source,
-            root=folder.root,
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
@@ -247,8 +193,7 @@ class Importer:
             user_audit=self.config.user_audit,
             turns=self.config.generation.turns,
             made_from=made_from,
-            files=FilesRead(source),
-            on_read=self.watcher.read,
+            files=SourceFiles(source, folder.root, self.watcher.read),
         )
 
     def _changed_names(self) -> dict[str, str]:
@@ -325,20 +270,6 @@ class Importer:
             metrics = definition.metrics
             placed += await place_scenarios(self.workspace, self.store, name, metrics)
         return [path.relative_to(self.workspace.root).as_posix() for path in placed]
-
-
-def _refuse(report: BenchmarkReport, error: InputError) -> None:
-    report.refused += error.problems
-    report.added.clear()
-
-
-def _started_ahead(begun: Iterator[_StartedBenchmark], count: int) -> Iterator[_StartedBenchmark]:
-    """Yield each benchmark once the next `count` are begun, so that rows are made while others are
-    written."""
-    waiting = deque(islice(begun, count))
-    while waiting:
-        waiting.extend(islice(begun, 1))
-        yield waiting.popleft()
 
 
 def _tracks(definition: Definition | None) -> dict[str, Track]:

@@ -1,33 +1,27 @@
-"""Reads a JSON array row by row. A large file is never in memory as a whole; a small one is decoded
-at once, which takes a third of the time."""
+"""Reads a JSON array row by row, a file of lines, and a single value, with the place of each fault.
+
+A file is in memory as bytes, and one row of it at a time as values.
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
 from engine.errors import InputError, Problem
-from engine.files import open_regular
 
-CHUNK: Final = 1 << 20
-SMALL: Final = 8 << 20
-"""Bytes of a file that is decoded at once."""
-LONGEST_ROW: Final = 256 << 20
-"""Characters of one row; a longer one is the content of some other file."""
 _TOO_DEEP: Final = "values are nested deeper than can be read"
-
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_NEAR_END: Final = 16
-"""The most characters of a word or number that may be cut off at the end of the text so far."""
+_BEFORE_ROW: Final = frozenset(b" \t\n\r[,")
 _KINDS: Final = {
     "{": "an object, {...}",
     '"': "a text",
@@ -37,35 +31,18 @@ _KINDS: Final = {
     "f": "false",
 }
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-OnRead = Callable[[bytes], None]
-"""Called with each piece of a file, in order, as it is read."""
-
-
-class RowLines:
-    """The line in which each row of a file begins. They are counted when one is asked for, since
-    few rows have problems, and counting takes a third of the time of decoding."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lines: list[int] | None = None
-
-    def of(self, index: int) -> int | None:
-        """Return the line of a row, from 1; None if the file has changed since it was read."""
-        if self._lines is None:
-            self._lines = []
-            with suppress(InputError, OSError), open_regular(self._path) as file:
-                for line, _ in _ArrayReader(self._path, file, None).rows():
-                    self._lines.append(line)
-        return self._lines[index] if index < len(self._lines) else None
+_SAVE: Final = "save the file as UTF-8"
+_NEAR_END: Final = 16
+"""The most characters of a word or number that may be cut off at the end of a text."""
+_CUT_OFF: Final = "was the file cut off?"
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRow:
-    """A row of an array, and the line in which it begins."""
+    """A row of an array, and the line in which it begins, from 1."""
 
     index: int
-    line: int | RowLines
+    line: int
     value: object
 
 
@@ -81,263 +58,160 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 _QUICK_DECODER: Final = msgspec.json.Decoder()
 """Takes a third of the time. What it accepts means the same to the other decoder, which handles the
 rest: it accepts lone surrogates, and describes errors."""
+_ROWS_DECODER: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_NOT_QUICK: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
-    """Yield the rows of the array in a file, in order. `on_read` is called with its bytes.
+def read_rows(path: Path, raw: bytes) -> Iterator[JsonRow]:
+    """Yield the rows of the array in a file with these bytes.
 
     Raises `InputError` at the first fault; the rows before it are good.
     """
-    try:
-        with open_regular(path) as file:
-            values = _small_array(file, on_read)
-            if values is None:
-                file.seek(0)
-                for index, (line, value) in enumerate(_ArrayReader(path, file, on_read).rows()):
-                    yield JsonRow(index, line, value)
-                return
-        lines = RowLines(path)
-        for index, value in enumerate(values):
-            yield JsonRow(index, lines, value)
-    except OSError as error:
-        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    rows: list[msgspec.Raw] = []
+    with suppress(*_NOT_QUICK):
+        rows = _ROWS_DECODER.decode(raw)
+    at, line, given = 0, 1, 0
+    for row in rows:
+        begins = at
+        while raw[begins] in _BEFORE_ROW:
+            begins += 1
+        line += raw.count(b"\n", at, begins)
+        try:
+            value = _QUICK_DECODER.decode(row)
+        except _NOT_QUICK:
+            break
+        yield JsonRow(given, line, value)
+        given += 1
+        at = begins + len(row)
+        line += raw.count(b"\n", begins, at)
+    if not rows or given < len(rows):
+        yield from (row for row in _SlowRows(path, raw).rows() if row.index >= given)
 
 
-def _small_array(file: BinaryIO, on_read: OnRead | None) -> list[object] | None:
-    """Return the rows of a small file without a fault; None for any other file."""
-    raw = file.read(SMALL + 1)
-    values: object = None
-    if len(raw) <= SMALL:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            values = _QUICK_DECODER.decode(raw)
-    if not isinstance(values, list):
-        return None
-    if on_read is not None:
-        on_read(raw)
-    return values
+class _SlowRows:
+    """The rows of an array that has a fault, or a text that only Python's own decoder accepts."""
 
+    def __init__(self, path: Path, raw: bytes) -> None:
+        _refuse_utf16(path, raw)
+        self._path = path
+        self._broken: tuple[str, str] | None = None
+        """What is wrong with the bytes after `_text`, and a hint."""
+        try:
+            self._text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self._text = raw[: error.start].decode("utf-8-sig")
+            self._broken = (f"byte {raw[error.start]:#04x} is not UTF-8", _SAVE)
+            if error.end == len(raw) and "unexpected end" in error.reason:
+                self._broken = ("the file ends in the middle of a character", _CUT_OFF)
+        self._at = 0
+        """The position of the next value in the text."""
 
-@dataclass(slots=True)
-class _ArrayReader:
-    """An array that is read on demand. `at` is the position of the next value in `text`; the text
-    before it is dropped with the next piece."""
-
-    path: Path
-    file: BinaryIO
-    on_read: OnRead | None
-    text: str = ""
-    at: int = 0
-    line: int = 1
-    """The line number of `at` in the file, from 1."""
-    bytes_read: int = 0
-    ended: bool = False
-    broken: str | None = None
-    """Why nothing after `text` can be read."""
-    decoder: codecs.IncrementalDecoder = field(
-        default_factory=codecs.getincrementaldecoder("utf-8")
-    )
-
-    def rows(self) -> Iterator[tuple[int, object]]:
-        """Yield the line in which each row begins, and the row."""
+    def rows(self) -> Iterator[JsonRow]:
         self._begin()
-        if self._next_character() == "]":
-            return self._finish()
+        line, counted = 1, 0
         for index in count():
-            line = self.line
-            yield line, self._value()
+            if self._next_character() == "]" and index == 0:
+                break
+            line += self._text.count("\n", counted, self._at)
+            counted = self._at
+            yield JsonRow(index, line, self._value())
             follows = self._next_character()
-            self.at += 1
             if follows == "]":
-                self.at -= 1
-                return self._finish()
+                break
             if follows != ",":
                 self._fail(f"after row {index} expected ',' or ']', found {follows!r}")
-            self._next_character()
+            self._at += 1
+        self._at += 1
+        if self._skip_space() < len(self._text) or self._broken is not None:
+            self._fail("expected the end of the file after the array, found more", ends=True)
 
     def _begin(self) -> None:
-        while self.at == len(self.text) and not self.ended:
-            self._read_more()
-            self._skip_space()
-        if self.at == len(self.text):
-            self._fail("is empty; expected a JSON array, [...]")
-        first = self._next_character()
-        if first != "[":
+        if self._skip_space() == len(self._text):
+            self._fail("is empty; expected a JSON array, [...]", ends=True)
+        if (first := self._text[self._at]) != "[":
             kind = _KINDS.get(first, "a number" if first.isdecimal() else f"{first!r}")
             self._fail(f"expected a JSON array, [...], found {kind}")
-        self.at += 1
+        self._at += 1
 
-    def _finish(self) -> None:
-        self.at += 1
-        while True:
-            self._skip_space()
-            if self.at < len(self.text):
-                self._fail("expected the end of the file after the array, found more")
-            if self.ended:
-                return
-            self._read_more()
+    def _skip_space(self) -> int:
+        blank = _SPACE.match(self._text, self._at)
+        self._at = self._at if blank is None else blank.end()
+        return self._at
 
     def _next_character(self) -> str:
         """Return the next character that is not white space, without consuming it."""
-        while True:
-            self._skip_space()
-            if self.at < len(self.text):
-                return self.text[self.at]
-            if self.ended:
-                self._fail("the file ends in the middle of the array", cut_off=True)
-            self._read_more()
-
-    def _skip_space(self) -> None:
-        blank = _SPACE.match(self.text, self.at)
-        if blank is not None and blank.end() > self.at:
-            self.line += self.text.count("\n", self.at, blank.end())
-            self.at = blank.end()
+        if self._skip_space() == len(self._text):
+            self._fail("the file ends in the middle of the array", hint=_CUT_OFF, ends=True)
+        return self._text[self._at]
 
     def _value(self) -> object:
-        size = CHUNK
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self.text, self.at)
-            except json.JSONDecodeError as error:
-                if self.ended or not self._may_be_cut(error):
-                    self._not_json(error)
-                # the row is decoded again from its beginning: as pieces double, all attempts
-                # together cost at most twice the last one
-                self._read_more(size)
-                size *= 2
-            except _NonFiniteError as error:
-                self._fail(str(error))
-            except RecursionError:
-                self._fail(_TOO_DEEP)
-            except ValueError as error:  # an integer of thousands of digits
-                self._fail(f"a number cannot be read: {error}")
-            else:
-                if end == len(self.text) and not self.ended:
-                    self._read_more()  # a number may continue
-                    continue
-                self.line += self.text.count("\n", self.at, end)
-                self.at = end
-                return value
-
-    # the decoder does not tell a wrong value from one whose end was not read yet
-    def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
-        return error.msg.startswith("Unterminated") or error.pos >= len(self.text) - _NEAR_END
-
-    def _not_json(self, error: json.JSONDecodeError) -> NoReturn:
-        cut_off = self._may_be_cut(error)
-        self.line += self.text.count("\n", self.at, error.pos)
-        what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
-        self._fail(what, cut_off=cut_off and self.ended)
-
-    def _read_more(self, size: int = CHUNK) -> None:
-        if len(self.text) - self.at > LONGEST_ROW:
-            self._fail(f"a row has more than {LONGEST_ROW >> 20} million characters")
-        if self.broken is not None:
-            self.line += self.text.count("\n", self.at)
-            self._fail(self.broken, hint="save the file as UTF-8")
-        raw = self.file.read(size)
-        self.ended = not raw
-        if self.on_read is not None:
-            self.on_read(raw)
-        text = self._decode_chunk(raw if self.bytes_read else self._without_mark(raw))
-        self.bytes_read += len(raw)
-        self.text = self.text[self.at :] + text
-        self.at = 0
-
-    def _without_mark(self, raw: bytes) -> bytes:
-        if raw.startswith(_UTF16) or b"\0" in raw[:4]:
-            hint = "save the file as UTF-8"
-            raise InputError(Problem("this is UTF-16, expected UTF-8", path=self.path, hint=hint))
-        return raw.removeprefix(codecs.BOM_UTF8)
-
-    def _decode_chunk(self, raw: bytes) -> str:
-        """Decode a piece. The text before a wrong byte is still used."""
         try:
-            return self.decoder.decode(raw, final=self.ended)
-        except UnicodeDecodeError as error:
-            if self.ended:
-                self._fail("the file ends in the middle of a character", cut_off=True)
-            self.broken = f"byte {error.object[error.start]:#04x} is not UTF-8"
-            return bytes(error.object[: error.start]).decode()
+            value, self._at = _DECODER.raw_decode(self._text, self._at)
+        except json.JSONDecodeError as error:
+            ends = _may_be_cut(error)
+            self._at = error.pos
+            self._fail(_not_json(error), hint=_CUT_OFF if ends else None, ends=ends)
+        except _NonFiniteError as error:
+            self._fail(str(error))
+        except RecursionError:
+            self._fail(_TOO_DEEP)
+        except ValueError as error:  # an integer of thousands of digits
+            self._fail(f"a number cannot be read: {error}")
+        return value
 
-    def _fail(self, what: str, *, cut_off: bool = False, hint: str | None = None) -> NoReturn:
-        hint = "was the file cut off?" if cut_off else hint
-        raise InputError(Problem(what, path=self.path, line=self.line, hint=hint))
-
-
-def read_lines(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
-    """Yield the values of a file with one per line. Raises `InputError` as `read_rows` does."""
-    try:
-        with open_regular(path) as file:
-            yield from _lines(path, file, on_read)
-    except OSError as error:
-        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
-
-
-def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonRow]:
-    number = 0
-    while raw := file.readline(LONGEST_ROW + 1):
-        number += 1
-        if len(raw) > LONGEST_ROW:
-            what = f"this line has more than {LONGEST_ROW >> 20} MB"
-            raise InputError(Problem(what, path, number))
-        if on_read is not None:
-            on_read(raw)
-        if not raw.strip():
-            continue
-        row = _object_problem(raw, path)
-        if isinstance(row, Problem):
-            raise InputError(replace(row, line=number))
-        yield JsonRow(number - 1, number, row[0])
+    def _fail(self, what: str, *, hint: str | None = None, ends: bool = False) -> NoReturn:
+        """Raise, with the fault of the bytes if the text `ends` before them."""
+        if self._broken is not None and ends:
+            self._at = len(self._text)
+            what, hint = self._broken
+        line = self._text.count("\n", 0, self._at) + 1
+        raise InputError(Problem(what, path=self._path, line=line, hint=hint))
 
 
-def read_object(path: Path, pieces: Iterable[bytes], on_read: OnRead | None = None) -> object:
-    """Return the value of a small file, given its pieces. Raises `InputError`."""
-    try:
-        raw = _read_whole(pieces)
-    except OSError as error:
-        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
-    if on_read is not None:
-        on_read(raw)
-    problem = _object_problem(raw, path)
-    if isinstance(problem, Problem):
-        raise InputError(problem)
-    return problem[0]
+# the decoder does not tell a wrong value from one that is cut off
+def _may_be_cut(error: json.JSONDecodeError) -> bool:
+    return error.msg.startswith("Unterminated") or error.pos >= len(error.doc) - _NEAR_END
 
 
-def _read_whole(pieces: Iterable[bytes]) -> bytes:
-    """Join the pieces, or enough of them to exceed the limit."""
-    read: list[bytes] = []
-    left = LONGEST_ROW
-    for piece in pieces:
-        read.append(piece)
-        left -= len(piece)
-        if left < 0:
-            break
-    return b"".join(read)
+def _not_json(error: json.JSONDecodeError) -> str:
+    return f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
 
 
-def _object_problem(raw: bytes, path: Path) -> Problem | tuple[object]:
-    """Return the value in a tuple, or why it cannot be read."""
-    if len(raw) > LONGEST_ROW:
-        return Problem(f"the file has more than {LONGEST_ROW >> 20} MB", path=path)
+def _refuse_utf16(path: Path, raw: bytes) -> None:
     if raw.startswith(_UTF16) or b"\0" in raw[:4]:
-        return Problem("this is UTF-16, expected UTF-8", path, hint="save the file as UTF-8")
+        raise InputError(Problem("this is UTF-16, expected UTF-8", path=path, hint=_SAVE))
+
+
+def read_lines(path: Path, raw: bytes) -> Iterator[JsonRow]:
+    """Yield the values of a file with one per line. Raises `InputError` as `read_rows` does."""
+    for index, line in enumerate(raw.split(b"\n")):
+        if not line.strip():
+            continue
+        try:
+            value = read_object(path, line)
+        except InputError as error:
+            raise InputError([replace(one, line=index + 1) for one in error.problems]) from error
+        yield JsonRow(index, index + 1, value)
+
+
+def read_object(path: Path, raw: bytes) -> object:
+    """Return the value of a file with these bytes. Raises `InputError`."""
+    with suppress(*_NOT_QUICK):
+        return _QUICK_DECODER.decode(raw)
+    _refuse_utf16(path, raw)
     if not raw.strip():
-        return Problem("is empty; expected JSON", path)
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return (_QUICK_DECODER.decode(raw),)
+        raise InputError(Problem("is empty; expected JSON", path))
+    hint, line = None, None
     try:
-        value = _DECODER.decode(raw.decode("utf-8-sig"))
+        return _DECODER.decode(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         what = f"byte {raw[error.start]:#04x} is not UTF-8"
-        line = raw.count(b"\n", 0, error.start) + 1
-        return Problem(what, path, line, hint="save the file as UTF-8")
+        line, hint = raw.count(b"\n", 0, error.start) + 1, _SAVE
     except json.JSONDecodeError as error:
-        what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
-        cut_off = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
-        return Problem(what, path, error.lineno, hint="was the file cut off?" if cut_off else None)
+        what, line = _not_json(error), error.lineno
+        hint = _CUT_OFF if _may_be_cut(error) else None
     except RecursionError:
-        return Problem(_TOO_DEEP, path)
+        what = _TOO_DEEP
     except ValueError as error:
-        return Problem(str(error), path)
-    return (value,)
+        what = str(error)
+    raise InputError(Problem(what, path, line, hint=hint))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +16,10 @@ from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import UnfitError
 from engine.importing.histories import RowHistories
 from engine.importing.published import PublishedSite
-from engine.importing.report import UnknownTarget
 from engine.importing.scenarios import ScenarioImport
-from engine.importing.unchanged_files import note_of
+from engine.importing.unchanged_files import FilesImport
 from engine.importing.work import SUM, WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
-from engine.store.imports import ImportNote
 from engine.store.mirror_rows import HISTORY
 from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
 
@@ -159,14 +157,11 @@ class BenchmarkRows:
         )
 
     @property
-    def targets(self) -> Mapping[str, UnknownTarget]:
-        """Every target in the files, by our name."""
-        return self._conversations.targets
-
-    @property
-    def metrics_named(self) -> Mapping[str, str]:
-        """The names of metrics in published files, by metric id."""
-        return self._scenario_import.metrics_named
+    def found(self) -> FilesImport:
+        """What the files hold besides rows."""
+        conversations = self._conversations
+        metrics_named = self._scenario_import.metrics_named
+        return FilesImport(conversations.count, conversations.targets, metrics_named)
 
     def rows(self) -> Iterator[BulkRow]:
         """Yield all rows. Raises `InputError` if a folder cannot be read."""
@@ -179,24 +174,14 @@ class BenchmarkRows:
             where = Path(error.filename or self._context.source.folder)
             raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
         report.mapped |= self._context.names.mapped
-        report.targets = set(self.targets)
+        report.targets = set(self._conversations.targets)
         report.samples = self._conversations.samples
         # after the rows, as it says how many there are
         if report.is_new:
             yield self._note()
         if not self._conversations.has_waiting:
-            yield self._remembered()
-
-    def _remembered(self) -> ImportNote:
-        return note_of(
-            self._context.name,
-            self._context.files,
-            self._context.made_from,
-            self._context.report,
-            self._conversations.count,
-            self.targets,
-            self.metrics_named,
-        )
+            context = self._context
+            yield self.found.note(context.name, context.files, context.made_from, report)
 
     def _all_rows(self) -> Iterator[BulkRow]:
         source = self._context.source

@@ -14,7 +14,7 @@ from engine.checks import UserFault
 from engine.errors import StoreError
 from engine.identity import digest_of
 from engine.jury import Vote
-from engine.store.codec import Value, columns_of
+from engine.store.codec import Value
 from engine.store.imports import ImportNote, keep_import
 from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, message_decided
 from engine.store.tables import (
@@ -33,19 +33,10 @@ from engine.store.tables import (
 GIVEN_LATER: Final = 0
 """As `take`: the row belongs to the take that is written with it."""
 
-UNPLACED: Final = 1 << 40
-"""Numbers from here on are relative to the store's last row at the time of writing, which is not
-known where they are assigned."""
-
 _AT_ONCE: Final = 4_000
 """Rows that are gathered before they are passed to SQLite together."""
 _ORDER: Final = ("take", "take_end", "message", "verdict", "take_check", "attempt", "state")
 """The order of writing: a take before the rows that belong to it."""
-_SEQ: Final = {table: columns_of(table).index("seq") for table in _ORDER}
-"""The position of `seq` among the columns."""
-_NUMBERS: Final = frozenset({"seq", "take", "scenario"})
-"""Columns that hold a row's number. In `ColumnRows` these are of rows in it or before it."""
-
 _OF_A_TAKE: Final = (TakeEndRow, MessageRow, Verdict, CheckRow)
 _SPEAKERS: Final = (Speaker.USER.value, Speaker.TARGET.value)
 
@@ -129,67 +120,16 @@ class WholeConversation:
 BulkRow = StoredRow | WholeConversation | ImportNote
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRows:
-    """Rows of one table as columns, with their `seq`; they are written without any query."""
-
-    table: str
-    values: Sequence[tuple[Value, ...]]
-
-
-_PlainTake = tuple[int, int, Sequence[bytes], Sequence[str], Sequence[bytes]]
-"""The `seq` of a take's first message, its own `seq`, and its `PlainMessages`."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlainMessageRows:
-    """`PlainMessages` of several takes, written at `at`."""
-
-    at: int
-    takes: Sequence[_PlainTake]
-
-    @property
-    def last(self) -> int:
-        """The `seq` of the last message."""
-        first, _, texts, *_ = self.takes[-1]
-        return first + len(texts) - 1
-
-    def values(self, shift: int) -> Iterator[tuple[str | int | bytearray, ...]]:
-        """Yield the values of `_INSERT_PLAIN`; `shift` is added to the numbers of rows."""
-        for first, take, texts, finishes, digests in self.takes:
-            first, take = first + shift, take + shift
-            for index, text in enumerate(texts):
-                # not bytes: sqlite3 searches long for an adapter of bytes, and of None
-                written, digest = bytearray(text), bytearray(digests[index])
-                turn, speaker = (index >> 1) + 1, _SPEAKERS[index & 1]
-                yield first + index, self.at, take, turn, speaker, written, finishes[index], digest
-
-
 _INSERT_PLAIN: Final = (
     "INSERT INTO message (seq, at, take, turn, speaker, text, finish, digest) "
     "VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?)"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedRow:
-    """A row that is written after a query about earlier rows. An `ImportNote` has the `seq` of the
-    last row before it."""
-
-    row: StoredRow | ImportNote
-    seq: int
-    at: int
-    """Milliseconds since 1970, for a row without a time of its own."""
-
-
-NumberedRows = ColumnRows | PlainMessageRows | NumberedRow
-
-
 class Bulk:
     """Rows for one transaction, consumed while it is written; they can be written once."""
 
-    def __init__(self, rows: Iterable[BulkRow | NumberedRows]) -> None:
-        """Either no row is numbered, or all are, from `UNPLACED + 1` on."""
+    def __init__(self, rows: Iterable[BulkRow]) -> None:
         self._rows = rows
         self._begun = False
         # set on the event loop, read on the writer's thread before each row
@@ -205,111 +145,84 @@ class Bulk:
         if self._begun:
             raise StoreError("the rows were read once already and cannot be written again")
         self._begun = True
-        numbering = Numbering(after, at)
+        writing = _BulkWriting(connection, after, at)
         for row in self._rows:
             # raised, so that the savepoint of all rows is rolled back
             if self._stopped.is_set():
                 raise StoreError("stopped: nothing of it was written")
-            if isinstance(row, NumberedRows):
-                last = _write(connection, row, after - UNPLACED)
-                numbering.seq = max(numbering.seq, last)
-            else:
-                for numbered in numbering.add(row):
-                    _write(connection, numbered, 0)
-        for numbered in numbering.rest():
-            _write(connection, numbered, 0)
-        return numbering.seq
-
-
-def _write(connection: sqlite3.Connection, rows: NumberedRows, shift: int) -> int:
-    """Return the last `seq`. `shift` is added to the numbers of rows beyond `UNPLACED`."""
-    if isinstance(rows, ColumnRows):
-        connection.executemany(_insert_shifted(rows.table, shift), rows.values)
-        return int(rows.values[-1][_SEQ[rows.table]] or 0) + shift
-    if isinstance(rows, PlainMessageRows):
-        connection.executemany(_INSERT_PLAIN, rows.values(shift))
-        return rows.last + shift
-    seq = rows.seq + shift
-    if isinstance(rows.row, ImportNote):
-        keep_import(connection, rows.row, seq=seq, at=rows.at)
-    else:
-        insert(connection, _shifted_row(rows.row, shift), seq=seq, at=rows.at)
-    return seq
-
-
-def _insert_shifted(table: str, shift: int) -> str:
-    if not shift:
-        return INSERTS[table]
-    names = columns_of(table)
-    # added by SQLite at almost no cost, instead of rebuilding every row
-    values = (f"? + {shift}" if name in _NUMBERS else "?" for name in names)
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
-
-
-def _shifted_row(row: StoredRow, shift: int) -> StoredRow:
-    """Shift the numbers in a row. The take or scenario that it names may already be stored."""
-    if isinstance(row, _OF_A_TAKE) and row.take > UNPLACED:
-        return replace(row, take=row.take + shift)
-    if isinstance(row, TakeRow) and (row.scenario_seq or 0) > UNPLACED:
-        return replace(row, scenario_seq=(row.scenario_seq or 0) + shift)
-    return row
+            writing.add(row)
+        writing.flush()
+        return writing.seq
 
 
 @dataclass(slots=True)
-class Numbering:
-    """Gives rows their `seq`, starting after `seq`, without querying the store."""
+class _BulkWriting:
+    """Gives rows their `seq`, starting after `seq`. The rows of new conversations wait until there
+    are many, and are then written without any query."""
 
+    connection: sqlite3.Connection
     seq: int
     at: int
+    """Milliseconds since 1970, for rows without a time of their own."""
     _waiting: dict[str, list[tuple[Value, ...]]] = field(default_factory=lambda: defaultdict(list))
-    _plain: list[_PlainTake] = field(default_factory=list)
+    _plain: list[tuple[int, int, PlainMessages]] = field(default_factory=list)
+    """The `seq` of a take's first message, its own `seq`, and the messages."""
     _count: int = 0
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def add(self, row: BulkRow) -> Iterator[NumberedRows]:
-        """Yield what is to be written now; consume all of it before adding the next row."""
+    def add(self, row: BulkRow) -> None:
         if isinstance(row, ImportNote):
             # its digest is of the rows before it, which must be in the store for that
-            yield from self.rest()
-            yield NumberedRow(row, self.seq, self.at)
+            self.flush()
+            keep_import(self.connection, row, seq=self.seq, at=self.at)
         elif not isinstance(row, WholeConversation):
-            yield from self._number_row(row)
+            self._insert(row)
         elif row.fresh:
             self._conversation(row)
         else:
-            for take in row.takes:
-                yield from self._number_row(
-                    replace(take.begun, scenario_seq=self._scenario(take.begun))
-                )
-                seq = self.seq
-                for part in (*take.messages, *take.behind_messages()):
-                    yield from self._number_row(part, seq)
-            for unit in (*row.attempts, *row.states):
-                yield from self._number_row(unit)
+            self._known_conversation(row)
         if self._count >= _AT_ONCE:
-            yield from self.rest()
+            self.flush()
 
-    def _number_row(self, row: StoredRow, take: int = GIVEN_LATER) -> Iterator[NumberedRows]:
-        """Yield a row that is written after a query about earlier rows."""
+    def _known_conversation(self, conversation: WholeConversation) -> None:
+        for take in conversation.takes:
+            self._insert(replace(take.begun, scenario_seq=self._scenario(take.begun)))
+            seq = self.seq
+            for part in (*take.messages, *take.behind_messages()):
+                self._insert(part, seq)
+        for unit in (*conversation.attempts, *conversation.states):
+            self._insert(unit)
+
+    def _insert(self, row: StoredRow, take: int = GIVEN_LATER) -> None:
+        """Write a row after a query about earlier rows."""
         # the rows that wait go first, as the query sees only stored rows
-        yield from self.rest()
+        self.flush()
         if isinstance(row, _OF_A_TAKE) and row.take == GIVEN_LATER:
             row = replace(row, take=take)
         self.seq += 1
         if isinstance(row, ScenarioRow):
             self._scenarios[row.benchmark, row.scenario.id] = self.seq
-        yield NumberedRow(row, self.seq, self.at)
+        insert(self.connection, row, seq=self.seq, at=self.at)
 
-    def rest(self) -> Iterator[ColumnRows | PlainMessageRows]:
-        """Yield the rows that wait, in the order of their references."""
+    def flush(self) -> None:
+        """Write the rows that wait, in the order of their references."""
         # foreign keys are on: a row may only name rows that are stored
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
-                yield ColumnRows(table, rows)
+                self.connection.executemany(INSERTS[table], rows)
         if self._plain:
-            yield PlainMessageRows(self.at, self._plain)
-            self._plain = []
+            self.connection.executemany(_INSERT_PLAIN, self._plain_values())
+            self._plain.clear()
         self._count = 0
+
+    def _plain_values(self) -> Iterator[tuple[str | int | bytearray, ...]]:
+        """Yield the values of `_INSERT_PLAIN`."""
+        for first, take, messages in self._plain:
+            for index, text in enumerate(messages.texts):
+                # not bytes: sqlite3 searches long for an adapter of bytes, and of None
+                written, digest = bytearray(text), bytearray(messages.digests[index])
+                turn, speaker, finish = (index >> 1) + 1, _SPEAKERS[index & 1], messages.finishes
+                yield first + index, self.at, take, turn, speaker, written, finish[index], digest
 
     def _put_row(self, row: StoredRow, decided_values: Sequence[Value]) -> int:
         self.seq += 1
@@ -335,8 +248,7 @@ class Numbering:
     def _messages(self, messages: Sequence[MessageRow], take: int) -> None:
         if isinstance(messages, PlainMessages):
             if messages:
-                texts, finishes, digests = messages.texts, messages.finishes, messages.digests
-                self._plain.append((self.seq + 1, take, texts, finishes, digests))
+                self._plain.append((self.seq + 1, take, messages))
             self.seq += len(messages)
             self._count += len(messages)
             return

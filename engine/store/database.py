@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.bulk import Bulk, BulkRow, NumberedRows
+from engine.store.bulk import Bulk, BulkRow
 from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
 from engine.store.integrity import check_newest
 from engine.store.lock import WATCH_S, Leaseholder
@@ -72,7 +72,7 @@ class Store:
         """
         self._writer.tell(rows)
 
-    async def write_all(self, rows: Iterable[BulkRow | NumberedRows]) -> int:
+    async def write_all(self, rows: Iterable[BulkRow]) -> int:
         """Write all rows or none in one transaction, which consumes them on the writer's thread;
         return the last `seq`. If cancelled, nothing is written. Raises what `rows` raises, and
         `StoreError`.

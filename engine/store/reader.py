@@ -390,11 +390,6 @@ class Reader:
         rows = self.connection.all("SELECT DISTINCT target, model FROM take")
         return [(target, model) for target, model in rows]
 
-    def samples(self, benchmark: str) -> int:
-        """Return the most samples of a scenario."""
-        query = "SELECT coalesce(max(sample) + 1, 0) FROM take WHERE benchmark = ?"
-        return self.connection.number(query, (benchmark,))
-
     def parts_played(self) -> dict[str, dict[str, bool]]:
         """Return by benchmark and role whether a script played it, even in part."""
         by_benchmark: dict[str, dict[str, bool]] = defaultdict(dict)

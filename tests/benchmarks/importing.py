@@ -127,9 +127,8 @@ def inspect(samples: int = 2_000) -> Iterator[Row]:
 
     The log has so many samples, each of ten turns and one score, with the events that Inspect keeps
     of them, compressed as Inspect does it. A second log has eight dimensions a sample, each of
-    which is a conversation here. It fails where
-    fewer samples come in, for each second of CPU, than are stated: two processes share the work, so
-    that by the clock more do.
+    which is a conversation here. It fails where fewer samples come in, for each second of CPU, than
+    are stated.
     """
     with TemporaryDirectory() as folder:
         yield from _of_a_log(Path(folder), "eight dimensions", samples, 8, EIGHT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,20 +12,9 @@ import msgspec
 import pytest
 
 from engine.errors import InputError
-from engine.files import read_pieces
-from engine.importing import json_rows
-from engine.importing.json_rows import (
-    _DECODER,
-    _QUICK_DECODER,
-    CHUNK,
-    SMALL,
-    JsonRow,
-    RowLines,
-    read_lines,
-    read_object,
-    read_rows,
-)
-from engine.importing.source import pieces_of
+from engine.importing import source
+from engine.importing.json_rows import _DECODER, _QUICK_DECODER, read_object, read_rows
+from engine.importing.source import Source, SourceFiles
 from tests.engine.importing.building import (
     Ours,
     Theirs,
@@ -260,43 +248,20 @@ def test_a_pipe_among_published_files_is_not_waited_for(ours: Ours, tmp_path: Pa
         ours.take_in(tmp_path / "site")
 
 
-@pytest.mark.exhaustive
-def test_a_file_of_many_rows_is_read_to_its_last(tmp_path: Path) -> None:
+def test_rows_know_their_lines_by_either_decoder(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    path.write_text("[" + ",\n".join(['{"a": "many a word"}'] * 500_000) + "]", "utf-8")
-    assert path.stat().st_size > SMALL
-    last = None
-    for row in read_rows(path):
-        last = row
-    assert last is not None
-    assert (last.index, last.line) == (499_999, 500_000)
+    for said in ("é", "\\ud800"):
+        raw = f'[\n {{"a":\n 1}}, 2,\n\n "é\\n{said}"\n]'.encode()
+        rows = list(read_rows(path, raw))
+        assert [row.value for row in rows][:2] == [{"a": 1}, 2]
+        assert [(row.index, row.line) for row in rows] == [(0, 2), (1, 3), (2, 5)]
 
 
-def test_a_row_of_a_small_file_knows_its_line_while_the_file_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    path.write_text('[\n {"a":\n 1}, 2,\n\n "é\\n"\n]', "utf-8")
-    rows = list(read_rows(path))
-    assert [row.value for row in rows] == [{"a": 1}, 2, "é\n"]
-    assert [_line_of(row) for row in rows] == [2, 3, 5]
-    again = list(read_rows(path))
-    path.unlink()
-    assert [_line_of(row) for row in again] == [None, None, None]
-
-
-def _line_of(row: JsonRow) -> int | None:
-    assert isinstance(row.line, RowLines)
-    return row.line.of(row.index)
-
-
-@pytest.mark.parametrize("size", [1, CHUNK - 7, CHUNK, 3 * CHUNK])
-def test_rows_of_any_length_are_read_whole(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(json_rows, "SMALL", 0)
-    path = tmp_path / "rows.json"
-    rows = [{"a": "é" * size}, 12, {"b": '\\"[{' * (size // 4 + 1)}, True]
-    path.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
-    assert [row.value for row in read_rows(path)] == rows
+def test_rows_before_a_fault_are_read_once(tmp_path: Path) -> None:
+    rows = read_rows(tmp_path / "rows.json", b'[1,\n"two",\n"\xe9"]')
+    assert [next(rows).value, next(rows).value] == [1, "two"]
+    with pytest.raises(InputError, match=r"rows.json:3: byte 0xe9 is not UTF-8"):
+        next(rows)
 
 
 def test_many_bad_rows_are_told_as_a_few_and_a_number(theirs: Theirs, ours: Ours) -> None:
@@ -304,6 +269,10 @@ def test_many_bad_rows_are_told_as_a_few_and_a_number(theirs: Theirs, ours: Ours
     report = ours.take_in(theirs.root)
     assert len(problems(report)) == 20
     assert report.benchmarks[0].dropped == 100
+
+
+def read_by(root: Path) -> Callable[[Path], bytes]:
+    return SourceFiles(Source("theirs", root, published=False), root).read
 
 
 def test_in_a_folder_that_is_known_each_link_is_still_looked_at(tmp_path: Path) -> None:
@@ -314,15 +283,13 @@ def test_in_a_folder_that_is_known_each_link_is_still_looked_at(tmp_path: Path) 
     (root / "out.json").symlink_to(tmp_path / "elsewhere.json")
     (root / "folder.json").mkdir()
     (root / "in.json").symlink_to(root / "good.json")
-    inside: set[str] = set()
+    read = read_by(root)
     for _ in range(2):
-        assert b"".join(pieces_of(root / "good.json", root, inside)) == b"{}"
-        assert inside == {str(root)}
-        assert b"".join(pieces_of(root / "in.json", root, inside)) == b"{}"
+        assert read(root / "good.json") == read(root / "in.json") == b"{}"
         with pytest.raises(InputError, match="leads out of the folder"):
-            list(pieces_of(root / "out.json", root, inside))
+            read(root / "out.json")
         with pytest.raises(InputError, match="expected a file, found a folder"):
-            list(pieces_of(root / "folder.json", root, inside))
+            read(root / "folder.json")
 
 
 def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path) -> None:
@@ -331,11 +298,19 @@ def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path)
     elsewhere.mkdir()
     (elsewhere / "good.json").write_text("{}")
     (root / "model").symlink_to(elsewhere)
-    inside: set[str] = set()
+    read = read_by(root)
     for _ in range(2):
         with pytest.raises(InputError, match="leads out of the folder"):
-            list(pieces_of(root / "model" / "good.json", root, inside))
-    assert not inside
+            read(root / "model" / "good.json")
+
+
+def test_a_file_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "LARGEST", 1 << 20)
+    (tmp_path / "one.json").write_bytes(b" " * ((1 << 20) + 1))
+    with pytest.raises(InputError, match=r"one.json: cannot be read: it has more than 1 MB"):
+        read_by(tmp_path)(tmp_path / "one.json")
 
 
 @pytest.mark.parametrize(
@@ -350,35 +325,9 @@ def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path)
     ],
 )
 def test_a_broken_small_file_says_where(content: bytes, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    path.write_bytes(content)
     with pytest.raises(InputError) as told:
-        read_object(path, read_pieces(str(path)))
+        read_object(tmp_path / "one.json", content)
     assert said in str(told.value)
-
-
-def test_a_line_that_is_too_long_is_called_so_and_not_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(json_rows, "LONGEST_ROW", 1 << 20)
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"a": 1}\n{"a": "' + "x" * (1 << 20) + '"}\n')
-    rows = read_lines(path)
-    assert next(rows).value == {"a": 1}
-    with pytest.raises(InputError, match=r"rows.jsonl:2: this line has more than 1 MB"):
-        next(rows)
-
-
-def test_a_file_of_many_parts_is_read_whole_and_a_small_one_takes_little(tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    value = {"said": "é" * (2 * CHUNK)}
-    path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
-    assert read_object(path, read_pieces(str(path))) == value
-    path.write_text("{}")
-    tracemalloc.start()
-    assert read_object(path, read_pieces(str(path))) == {}
-    assert tracemalloc.get_traced_memory()[1] < 2 * CHUNK
-    tracemalloc.stop()
 
 
 def test_what_the_quick_decoder_takes_is_the_same_to_the_other_one() -> None:
