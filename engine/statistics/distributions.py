@@ -67,15 +67,21 @@ def clopper_pearson(rate: float, n: float) -> Interval:
 
 
 def _beta_quantile(probability: float, a: float, b: float) -> float:
-    low, high = 0.0, 1.0
+    """By Newton's method, and by halves where that leaves the bracket."""
+    low, high, value = 0.0, 1.0, a / (a + b)
+    scale = lgamma(a + b) - lgamma(a) - lgamma(b)
     # 2^-50 is finer than any figure shows
-    for _ in range(50):
-        middle = (low + high) / 2
-        if incomplete_beta(middle, a, b) < probability:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    while high - low > 2**-50:
+        off = incomplete_beta(value, a, b) - probability
+        low, high = (value, high) if off < 0 else (low, value)
+        density = exp(scale + (a - 1) * log(value) + (b - 1) * log1p(-value))
+        step = off / density if density else 1.0
+        if abs(step) < 2**-50:
+            break
+        value -= step
+        if not low < value < high:
+            value = (low + high) / 2
+    return value
 
 
 # Lentz's method may divide by 0; this replaces it without changing a digit
