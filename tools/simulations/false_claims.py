@@ -370,7 +370,9 @@ def play(kind: Kind, size: Size, worlds: int, chance: np.random.Generator) -> Ar
         likeness[0] = kind.concentrated
     broken = chance.random((*shape[:4], 1)) < kind.broken
     # what is broken lowers the mean to what it was meant to be
-    found = draw(np.array(rates) / (1 - kind.broken), shape, size.samples, likeness, chance)
+    found = draw(
+        np.array(rates) / (1 - kind.broken), shape, size.samples, likeness[:, None], chance
+    )
     found = np.where(broken, 0, found)
     if kind.sizes:
         asked = np.arange(size.variants) < np.array(kind.sizes)[:, None]
@@ -384,16 +386,21 @@ def draw(
     samples: int,
     likeness: float | Array,
     chance: np.random.Generator,
+    *,
+    of_metrics: float = 0.0,
 ) -> Array:
-    """As `play`, of these true rates by target and metric, and this likeness, of all or by target.
-    Targets share what is hard as far as all of them have it."""
-    cut = special.ndtri(rates)[None, :, :, None, None]
-    alike = np.broadcast_to(likeness, shape[1:2])[None, :, None, None, None]
-    shared = float(alike.min()) * 0.75 / 2
-    hard = chance.normal(0, sqrt(shared), (shape[0], 1, *shape[2:4], 1))
+    """As `play`, of these true rates by target and metric, and by variant where they differ in it,
+    and of a likeness of all, or by target and metric. Targets share what is hard as far as all of
+    them have it. `of_metrics` is the part of the latent variance that rows of a metric share."""
+    cut = special.ndtri(rates).reshape(1, *rates.shape[:2], 1, -1)
+    alike = np.broadcast_to(likeness, shape[1:3])[None, :, :, None, None]
+    shared = alike.min(1, keepdims=True) * 0.75 / 2
+    hard = chance.normal(0, 1, (shape[0], 1, *shape[2:4], 1)) * np.sqrt(shared)
     hard = hard + chance.normal(0, 1, (*shape[:4], 1)) * np.sqrt(alike * 0.75 - shared)
     hard = hard + chance.normal(0, 1, shape) * np.sqrt(alike * 0.25)
-    odds = special.ndtr((cut - hard) / np.sqrt(1 - alike))
+    if of_metrics:
+        hard = hard + chance.normal(0, sqrt(of_metrics), (shape[0], 1, shape[2], 1, 1))
+    odds = special.ndtr((cut - hard) / np.sqrt(1 - alike - of_metrics))
     found: Array = chance.binomial(samples, odds).astype(float)
     return found
 
