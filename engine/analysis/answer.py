@@ -21,6 +21,8 @@ from engine.analysis.findings import (
     Certainty,
     Finding,
     findings,
+    found_sentence,
+    knows_what_is_found,
     leaders,
     metrics_of,
     pairs_by_kind,
@@ -144,14 +146,6 @@ def _in_order(pairs: Sequence[Comparison]) -> str:
     return " · ".join(parts)
 
 
-def _names_in_order(pairs: Sequence[MarkedDifference]) -> str:
-    """`a > b, > c; b > c`."""
-    return "; ".join(
-        f"{left} " + ", ".join(f"{_sign(pair)} {pair.right}" for pair in of_left)
-        for left, of_left in groupby(_greater_first(pairs), key=lambda pair: pair.left)
-    )
-
-
 def _greater_first(pairs: Sequence[MarkedDifference]) -> list[MarkedDifference]:
     """Those of one left side together, the widest difference first."""
     turned = [pair.greater_first for pair in pairs]
@@ -176,7 +170,7 @@ def _other_marks(analysis: Analysis) -> Iterator[Finding]:
             on = f"{track.sign} " if track else ""
             kind = "on one track alone" if where == metrics_of(track) else "benchmarks like these"
             many = f"{len(sure):,} of {plural(len(pairs), 'pair')}"
-            by_kind[kind].append(on + (_names_in_order(sure) if len(sure) <= FEW else many))
+            by_kind[kind].append(on + (_in_order(sure) if len(sure) <= FEW else many))
     for kind, parts in by_kind.items():
         yield Finding(Certainty.SIGNIFICANT, f"{kind}: {' · '.join(parts)}")
 
@@ -200,11 +194,9 @@ def _unmarked(analysis: Analysis) -> Iterator[Finding]:
     if tested:
         nothing = len(others) == len(every)
         words = f"none of {tested:,} comparisons is" if nothing else f"{tested:,} others not"
-        found = analysis.family.smallest_found
-        finds = (
-            "" if found is None else f"; the design finds differences of {points(found)} or more"
-        )
-        yield Finding(Certainty.OPEN, f"{words} significant{finds}")
+        yield Finding(Certainty.OPEN, f"{words} significant")
+        if knows_what_is_found(analysis):
+            yield Finding(Certainty.OPEN, found_sentence(analysis.family.smallest_found))
     if untested := len(others) - tested:
         words = f"not tested: {plural(untested, 'comparison')} over a single scenario"
         yield Finding(Certainty.OPEN, words)

@@ -130,6 +130,18 @@ def _parts_affected(where: Sequence[str], of: Mapping[str, Staleness], analysis:
 # Words for numbers
 
 
+def found_sentence(smallest: float | None) -> str:
+    """Which true differences are found; the same before a run and after it."""
+    if smallest is None:
+        return "differences between targets are not found, however large: add scenarios"
+    return f"differences between targets of {points(smallest)} or more are found 4 times out of 5"
+
+
+def knows_what_is_found(analysis: Analysis) -> bool:
+    """Whether it is known which differences between targets are found."""
+    return analysis.family.pairs > 0 and not isinstance(analysis, Overall)
+
+
 def points(difference: float) -> str:
     """`28 points`, without its sign."""
     size = round(abs(difference) * 100)
@@ -501,12 +513,14 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
             few.setdefault(f"as few as {least}" if counts - {min(counts)} else least, []).append(
                 track
             )
+    # then the line of `found_sentence` says it
+    said = knows_what_is_found(analysis) and analysis.family.smallest_found is None
+    rule = f"fewer than {ENOUGH_SCENARIOS} seldom make a difference significant"
     for over, tracks in few.items():
         yield Finding(
             Certainty.CAUTION,
-            f"{joined_names(tracks)} rates rest on {over}: fewer than {ENOUGH_SCENARIOS} seldom "
-            "make a difference significant",
-            f"{over} a track: fewer than {ENOUGH_SCENARIOS} seldom make a difference significant",
+            f"{joined_names(tracks)} rates rest on {over}: {rule}",
+            "" if said else f"{over} a track: {rule}",
         )
 
 

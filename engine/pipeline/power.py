@@ -10,17 +10,16 @@ from math import comb, sqrt
 from typing import Final
 
 from engine.analysis.contrasts import PairError, pair_error
-from engine.analysis.findings import metrics_of, points
+from engine.analysis.findings import found_sentence
 from engine.analysis.tallies import tally
 from engine.benchmark import Track, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
-from engine.display import plural
 from engine.pipeline.counting import WantedConversation, counts_of, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
-from engine.statistics.design import Assumed, Plan, detectable, smallest_difference
+from engine.statistics.design import Plan, detectable, smallest_difference
 from engine.statistics.paired import FamilyPart, levels
 from engine.store.reader import Reader
 
@@ -165,26 +164,6 @@ def _detectable(sought: _PossibleMark, plan: Plan, seen: PairError | None) -> De
 
 
 def power_sentences(detectables: Sequence[Detectable]) -> list[str]:
-    """Say, in one line for each entry, how far two targets must differ to be told apart."""
-    return [_sentence(detectable) for detectable in detectables]
-
-
-def _sentence(detectable: Detectable) -> str:
-    where = f"{metrics_of(detectable.track)}, {plural(detectable.base_scenarios, 'base scenario')}"
-    if detectable.difference is None:
-        return (
-            f"{where}: too few for any difference between two targets to be significant; more "
-            "scenarios help, more samples hardly"
-        )
-    assumed = Assumed()
-    basis = (
-        "estimated from the verdicts so far"
-        if detectable.seen
-        else f"assuming pass rates of {assumed.rate:.0%} and an intra-class correlation of "
-        f"{assumed.correlation:g}"
-    )
-    return (
-        f"{where}: a difference of {points(detectable.difference)} or more between two targets "
-        f"is significant 4 times out of 5, among {plural(detectable.comparisons, 'comparison')} "
-        f"({basis})"
-    )
+    """How far two targets must differ to be told apart on all metrics; empty where nothing is
+    compared."""
+    return [found_sentence(detectable.difference) for detectable in detectables[:1]]

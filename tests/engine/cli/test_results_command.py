@@ -43,10 +43,10 @@ giving-in                                   16 of 16 scored, 2 scenarios a track
   gives-in  +  50% [8–92]   4/8  agree 50%
   · may be chance: holds > gives-in by 38 points [−47 to 100]
   · 3 others not significant
+  · differences between targets are not found, however large: add scenarios
   · weakest: + Leaves the decision, 69%: `crosswind show
     m01_s001_v02__gives-in__s1`
   ! nobody checked whether targets knew the groups
-  ! 2 base scenarios a track: fewer than 8 seldom make a difference significant
   ! Scripted models took part; they are not language models.
 
 rate [95% interval] passed/scored · agree: samples of one conversation · more:
@@ -171,8 +171,7 @@ def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str
 
 def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run")
-    assert "positive metrics, 2 base scenarios: " in out
-    assert "between two targets" in out
+    assert "\n  differences between targets are not found, however large: add scenarios\n" in out
     _, out, _ = crosswind("run", "--dry-run", "--json")
     plans: list[dict[str, Any]] = json.loads(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]

@@ -32,7 +32,10 @@ def test_before_anything_is_written_it_rests_on_assumptions_that_are_told(place:
         (Track.POSITIVE, 2, False),
         (Track.NEGATIVE, 2, False),
     ]
-    assert "too few for any difference between two targets to be" in power_sentences(found)[1]
+    assert found[1].difference is None
+    assert power_sentences(found[1:]) == [
+        "differences between targets are not found, however large: add scenarios"
+    ]
 
 
 def test_more_scenarios_find_smaller_differences(place: Place) -> None:
@@ -46,13 +49,10 @@ def test_more_scenarios_find_smaller_differences(place: Place) -> None:
         assert (sizes[0] or 1.0) <= (sizes[1] or 1.0)
         found.append(sizes[1] or 1.0)
     assert found[0] > found[1] > found[2] > 0
-    _, sentence, _ = power_sentences(planned(place))
-    assert sentence == (
-        "positive metrics, 80 base scenarios: a difference of "
-        f"{found[2] * 100:.0f} points or more between two targets is significant 4 times out of 5, "
-        "among 6 comparisons "
-        "(assuming pass rates of 70% and an intra-class correlation of 0.2)"
-    )
+    size = planned(place)[0].difference or 1.0
+    assert power_sentences(planned(place)) == [
+        f"differences between targets of {size * 100:.0f} points or more are found 4 times out of 5"
+    ]
 
 
 def test_more_targets_are_to_be_told_apart_by_more(place: Place) -> None:
@@ -76,7 +76,6 @@ def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> 
     place.run()
     seen = [one for one in planned(place) if one.seen]
     assert seen
-    assert any("from the verdicts so far" in one for one in power_sentences(seen))
     place.edit(place.config, "scenarios_per_metric: 4,", "scenarios_per_metric: 40,")
     more = {one.track: one for one in planned(place)}
     for one in seen:
@@ -96,7 +95,6 @@ def test_metrics_may_have_different_numbers_of_base_scenarios(place: Place) -> N
         (Track.POSITIVE, 2),
         (Track.NEGATIVE, 1),
     ]
-    assert power_sentences(found)[0].startswith("all metrics, 3 base scenarios: ")
 
 
 def test_one_target_alone_is_compared_with_nobody(place: Place) -> None:
