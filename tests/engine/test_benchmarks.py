@@ -102,10 +102,11 @@ def test_each_that_is_listed_is_there_and_each_file_belongs_to_one() -> None:
         (benchmark.module, benchmark.function) for benchmark in benchmarks.BENCHMARKS.values()
     } <= defined
     used = {
-        (node.module or "").rpartition(".")[2]
+        name
         for tree in trees.values()
         for node in tree.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for name in (node.module, node.module.rpartition(".")[2])
     }
     listed = {benchmark.module for benchmark in benchmarks.BENCHMARKS.values()}
     assert trees.keys() - used - listed == {"__main__"} | CLIENTS - used

@@ -20,7 +20,9 @@ from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import LEVEL, Interval, critical
 from engine.statistics.paired import Answers, differences, pair_differences
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
-from tests.benchmarks.array_intervals import (
+from tests.benchmarks.frame import Row, missed, page, say
+from tests.late import stats
+from tools.simulations.array_intervals import (
     Array,
     Ends,
     agreement_ends,
@@ -28,9 +30,7 @@ from tests.benchmarks.array_intervals import (
     new_metrics_ends,
     rate_ends,
 )
-from tests.benchmarks.false_claims import Summed, draw, fitted_gaps, person, summed
-from tests.benchmarks.frame import Row, missed, page, say
-from tests.late import stats
+from tools.simulations.false_claims import Summed, draw, fitted_gaps, person, summed
 
 PAGE: Final = Path("docs/intervals.md")
 COMMAND: Final = "python -m tests.benchmarks coverage"
