@@ -227,6 +227,7 @@ def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "1")
         assert "There is no benchmark in this workspace yet" in on_screen(pilot)
+        assert "`crosswind new --list` names six that are ready to run" in on_screen(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert "new" in footer
         assert not {"find", "pane"} & set(footer.split())

@@ -478,6 +478,9 @@ _NONE: Final = (
     " b  runs it",
     " 4  shows the results",
     "",
+    " `crosswind new --list` names six that are ready to run; with a name of yours:",
+    " `crosswind new advice --from health-advice`",
+    "",
     " `crosswind demo` has three to look at: scripted models, no key, no cost.",
 )
 
