@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 TREE   := crosswind engine tui tests tools sample_benchmarks docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean
+.PHONY: help setup demo demo-real quick test check lint types tests check-long format synthetic bench docs docs-serve pictures package clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -86,6 +86,19 @@ docs-serve: $(STAMP) ## show the manual in a browser, with its search, while it 
 pictures: $(STAMP) ## draw the pictures in docs/pictures/ from the real app, and record its demo
 	@$(BIN)/python -m tools.pictures
 	@$(BIN)/python -m tools.recording
+
+package: ## build wheel and sdist into dist/, install the wheel elsewhere and try it
+	rm -rf dist build/package build/installed build/home
+	$(PYTHON) -m venv build/package
+	build/package/bin/python -m pip install --quiet --disable-pip-version-check hatchling hatch-fancy-pypi-readme
+	build/package/bin/hatchling build
+	$(PYTHON) -m venv build/installed
+	build/installed/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	mkdir build/home
+	cd build/home && export HOME=$$PWD PATH=$$PWD/../installed/bin:$$PATH && \
+		crosswind --version && crosswind new --list && crosswind init study && cd study && \
+		crosswind new advice --from health-advice && crosswind run --dry-run --strict && \
+		python -c 'import crosswind; print(list(crosswind.open(".").benchmarks)[0].name)'
 
 clean: ## remove .venv and what builds and checks left; demo/ stays
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
