@@ -204,7 +204,7 @@ def test_help_lists_every_binding_of_the_screen_it_was_called_from(theatre: Thea
                 assert (binding.tooltip or binding.description) in told, binding
             await pilot.press("q")
 
-    theatre.perform(script)
+    theatre.perform(script, (110, 40))
 
 
 def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_palette(
@@ -223,12 +223,19 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
         await pilot.press("question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)
         rows = ["".join(piece.text for piece in line) for line in pilot.app.screen.lines]
-        assert max(map(cell_len, rows)) <= 70
-        shown = " ".join(" ".join(rows).split())
+        assert max(map(cell_len, rows)) <= 110
+        assert rows[0].startswith("On this screen")
+        left, right = (
+            [row[place].split() for row in rows] for place in (slice(55), slice(55, 110))
+        )
+        shown = " ".join(word for row in (*left, *right) for word in row)
         assert f" x {stops} " in shown
         assert f" Ctrl+Z {suspends}" in shown
-        assert rows.index("Signs") < rows.index("On this screen")
-        assert "+ 91% [67–98] 29/32 29 of 32 scored conversations passed: 91%" in shown
+        await pilot.press("tab")
+        signs = on_screen(pilot)
+        assert "Tab: keys" in signs
+        assert "+ 91% [67–98] 29/32" in signs
+        assert "On this screen" not in signs
 
     theatre.perform(script, size=(200, 50))
 
@@ -249,7 +256,7 @@ def test_a_narrow_help_cuts_no_word(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
-        await pilot.press("question_mark")
+        await pilot.press("question_mark", "tab")
         await pilot.pause()
         assert "    29 of 32 scored conversations" in on_screen(pilot)
 

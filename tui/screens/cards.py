@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
@@ -21,7 +22,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import TextCard
 from tui.state.headline import metric_in
 from tui.text.blocks import Block, Document, Passage, Rule
-from tui.text.ink import Ink, Line, Piece, fitted_line, pad
+from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad
 from tui.text.wrap import wrap, wrapped_lines
 
 if TYPE_CHECKING:
@@ -82,9 +83,15 @@ def metric_blocks(metric: Metric) -> list[Block]:
     ]
 
 
-_KEYS_WIDTH: Final = 20
+_LEAST_NAME: Final = 14
+_MOST_NAME: Final = 20
+"""Cells of the keys or the sign before their meaning."""
 _WIDTH: Final = 76
-"""Cells of the card, as the stylesheet says."""
+_WIDE: Final = 116
+"""Cells of the card of keys, as the stylesheet says; on a terminal of 120 cells or more it is wide
+and has two columns."""
+_BETWEEN: Final = 2
+"""Cells between two columns."""
 _LEGEND: Final = (
     (
         "+ 91% [67–98] 29/32",
@@ -103,38 +110,87 @@ _LEGEND: Final = (
 
 
 class HelpScreen(TextCard, inherit_bindings=False):
-    """A card with the signs and keys of the screen it was opened from."""
+    """A card with the keys of the screen it was opened from, and on its second page the signs."""
 
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual has it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,backspace,question_mark", "close", "close")
+        Binding("q,escape,backspace,question_mark", "close", "close"),
+        Binding("tab,right_curly_bracket,left_curly_bracket", "turn", "turn"),
     ]
 
     def __init__(self, about: Screen[object]) -> None:
-        lines = partial(_help_lines, actions_by_pane(about))
-        super().__init__(lines, id="keys", width=_WIDTH, footer=": finds commands by name")
+        self._places = actions_by_pane(about)
+        self._shows_signs = False
+        super().__init__(self._draw, id="keys", width=_WIDE)
+        self._say()
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        self._width = _WIDE if self.app.size.width >= 120 else _WIDTH
+        return super().lines
+
+    def action_turn(self) -> None:
+        self._shows_signs = not self._shows_signs
+        self._list.show(self.lines)
+        self._list.jump(0)
+        self._say()
+
+    def _say(self) -> None:
+        other = "keys" if self._shows_signs else "what the signs mean"
+        self._footer.say([Piece(f"Tab: {other}   : finds commands by name", Ink.MUTED)])
+
+    def _draw(self, width: int) -> list[Line]:
+        items = _sign_items if self._shows_signs else partial(_key_items, self._places)
+        if self._width < _WIDE:
+            return [row for rows in items(width) for row in rows]
+        return _in_columns(items((width - _BETWEEN) // 2), (width - _BETWEEN) // 2)
 
 
-def _help_lines(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -> list[Line]:
-    lines: list[Line] = [[Piece("Signs", Ink.ACCENT)]]
-    for sign, ink, meaning in _LEGEND:
-        lines += _help_rows(sign, ink, meaning, width)
+def _sign_items(width: int) -> list[list[Line]]:
+    return [
+        [[Piece("Signs", Ink.ACCENT)]],
+        *(_help_rows(sign, ink, meaning, width) for sign, ink, meaning in _LEGEND),
+    ]
+
+
+def _key_items(places: Sequence[tuple[str, Sequence[KeyAction]]], width: int) -> list[list[Line]]:
+    """The rows of each key; those of the first key of a group begin with its title."""
+    items: list[list[Line]] = []
     for title, pane_actions in places:
-        lines += [[], [Piece(title, Ink.ACCENT)]]
+        above: list[Line] = [[Piece(title, Ink.ACCENT)]]
+        if items:
+            above.insert(0, [])
         for deed in pane_actions:
-            lines += _help_rows("  ".join(deed.keys), Ink.STRONG, deed.meaning, width)
-    return lines
+            name = "  ".join(deed.keys)
+            items.append([*above, *_help_rows(name, Ink.STRONG, deed.meaning, width)])
+            above = []
+    return items
+
+
+def _in_columns(items: Sequence[list[Line]], width: int) -> list[Line]:
+    """The rows in two columns of so many cells and about the same height."""
+    left: list[Line] = []
+    right: list[Line] = []
+    half = sum(map(len, items)) / 2
+    for rows in items:
+        column = right if right or len(left) + len(rows) / 2 > half else left
+        # a column does not begin with a blank row
+        column += rows if column or rows[0] else rows[1:]
+    pairs = zip_longest(left, right, fillvalue=())
+    return [[*one, Piece(" " * (width + _BETWEEN - length(one))), *two] for one, two in pairs]
 
 
 def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
     """The name with its meaning wrapped in a second column, which begins below a long name. In a
     narrow card, the meaning stands below each name."""
-    narrow = width < 3 * _KEYS_WIDTH
-    edge = " " * (4 if narrow else _KEYS_WIDTH + 2)
+    narrow = width < 3 * _LEAST_NAME
+    room = _LEAST_NAME if width < 3 * _MOST_NAME else _MOST_NAME
+    edge = " " * (4 if narrow else room + 2)
     texts = wrapped_lines(meaning, max(width - len(edge), 10))
     rows: list[Line] = [[Piece(edge), Piece(text)] for text in texts]
-    if narrow or cell_len(name) >= _KEYS_WIDTH:
+    if narrow or cell_len(name) >= room:
         return [[Piece(f"  {name}", ink)], *rows]
-    return [[Piece("  " + pad(name, _KEYS_WIDTH), ink), Piece(texts[0])], *rows[1:]]
+    return [[Piece("  " + pad(name, room), ink), Piece(texts[0])], *rows[1:]]
 
 
 class PilotScreen(TextCard, inherit_bindings=False):
