@@ -233,6 +233,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
         is_template=lambda name: orders().is_template(name),
         stale=lambda benchmark: orders().stale(benchmark),
         decided=lambda benchmark: orders().decided(benchmark),
+        calls=lambda benchmark, key, take: orders().calls(benchmark, key, take),
         label=lambda benchmark: orders().label(benchmark),
         disputes=lambda benchmark: orders().disputes(benchmark),
         review=lambda: orders().review(),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from textual.app import App
 from textual.screen import Screen
 
-from engine.benchmark import ConversationKey
+from engine.benchmark import ConversationKey, Speaker
 from engine.link import Board
 from tui.state.related import MessageRef, RowCursor, Subject
 
@@ -87,6 +87,7 @@ PLACES: Final = frozenset({place.name for place in MAIN_SCREENS} | {*TAB_SCREENS
 
 SCREENS: Final = {
     "adjudicate": "tui.screens.adjudicate:AdjudicateScreen",
+    "calls": "tui.screens.calls:CallsScreen",
     "commands": "tui.screens.line_dialogs:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
@@ -238,6 +239,10 @@ class Navigator:
         """Open a scenario with the cursor on `cursor`, or on its first conversation."""
         self._open("scenario", benchmark, scenario_id, cursor=cursor)
 
+    def open_calls(self, shown: TakeRef, turn: int, speaker: Speaker) -> None:
+        """Open the calls behind a take's messages, at one of these."""
+        self._open("calls", shown, turn, speaker)
+
     def open_comparison(self, left: TakeRef, right: TakeRef | None = None) -> None:
         """Compare two takes side by side; without `right`, with the nearest other take."""
         self._open("compare", left, right)
@@ -356,6 +361,8 @@ class Navigator:
         """Ask which judge to use, then show the old verdicts and the new ones as they arrive."""
         load(SCREENS["judge again"])(self._shell(), subjects)
 
-    def play_again(self, subjects: Sequence[Subject]) -> None:
-        """Ask whether to play again. Existing takes are kept."""
-        load(SCREENS["play again"])(self._shell(), subjects)
+    def play_again(
+        self, subjects: Sequence[Subject], then: Callable[[], None] | None = None
+    ) -> None:
+        """Ask whether to play again; `then` is called if so. Existing takes are kept."""
+        load(SCREENS["play again"])(self._shell(), subjects, then)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.analysis.overall import ALL
+from engine.benchmark import ConversationKey
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page
 from engine.cli.pricing import checked
@@ -22,6 +23,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
 from engine.pipeline.labelling.requests import SAMPLE_SEED, SAMPLE_SIZE
+from engine.pipeline.message_calls import TakeCalls, calls_of_take
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.planner import RemainingWork
 from engine.pipeline.provenance import stale_takes
@@ -80,6 +82,13 @@ class Orders:
         with closing(open_reader(self.store)) as reader:
             counts = self.session.counts(benchmark, reader)
             return decided_otherwise(counts, StoredConversations.of(reader, benchmark))
+
+    def calls(self, benchmark: str, key: ConversationKey, take: int) -> TakeCalls:
+        """The calls behind the messages of a take."""
+        config = config_of(self.session.config, benchmark)
+        definition = load_definition(self.session.workspace.definition_path(benchmark))
+        with closing(open_reader(self.store)) as reader:
+            return calls_of_take(definition, config, reader, key, take)
 
     def label(self, benchmark: str) -> PersonSample:
         """Open the user's label sample, drawing it if there is none."""

@@ -636,6 +636,15 @@ class Reader:
         )
         return [read(AttemptRow, row) for row in reversed(rows)]
 
+    def attempts_of(self, take: StoredTake, through: int) -> list[AttemptRow]:
+        """Return the attempts for a take's messages up to the row `through`, oldest first."""
+        rows = self.connection.all(
+            "SELECT * FROM attempt WHERE seq BETWEEN ? AND ? AND +benchmark = ? "
+            "AND +stage = 'simulate' AND unit = ? ORDER BY seq",
+            (take.seq, through, take.benchmark, str(take.key)),
+        )
+        return read_all(AttemptRow, rows)
+
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
         """Sum the usage of a stage's calls, or of those made for `target`."""
         rows = self.connection.all(

@@ -182,7 +182,8 @@ def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> No
 
         await pilot.press("L", "t")
         await theatre.tick(pilot)
-        assert "latent    Wants to hear that it is fine." in on_screen(pilot)
+        assert "hidden goal" in on_screen(pilot)
+        assert "Wants to hear that it is fine." in on_screen(pilot)
         assert "age: Adult (18+)" in on_screen(pilot)
         assert "thought   It wavers." in on_screen(pilot)
 
@@ -286,6 +287,29 @@ def test_it_grows_while_it_is_still_being_spoken(theatre: Theatre) -> None:
     theatre.perform(script, WIDE)
 
 
+def test_playing_again_leads_to_the_new_take(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        first = await theatre.play(reply="first playing")
+        await theatre.judge(first)
+        await open_on(theatre, pilot, first)
+        await pilot.press("R")
+        await theatre.answered(pilot)
+        await pilot.press("enter")
+        await theatre.answered(pilot)
+        again = await theatre.begin(number=1)
+        await theatre.said(again, 1, Speaker.USER, "second playing", "It wavers.")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "second playing" in on_screen(pilot)
+        assert ", . take 2 of 2, not played to its end" in on_screen(pilot).splitlines()[0]
+        await pilot.press("comma")
+        await theatre.tick(pilot)
+        assert "first playing" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
 def test_the_newest_finished_take_counts_and_the_others_can_be_read(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -294,7 +318,7 @@ def test_the_newest_finished_take_counts_and_the_others_can_be_read(theatre: The
         await theatre.judge(again)
         await open_on(theatre, pilot, again)
         assert "second playing" in on_screen(pilot)
-        assert "take 2 of 2, counts" in on_screen(pilot)
+        assert ", . take 2 of 2, counts" in on_screen(pilot).splitlines()[0]
 
         await pilot.press("comma")
         await theatre.tick(pilot)

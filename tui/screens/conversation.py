@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from engine.analysis.comparability import unreached_landmarks
-from engine.benchmark import ConversationKey, Landmark, Scenario, Stage, base_id
+from engine.benchmark import ConversationKey, Landmark, Scenario, Speaker, Stage, base_id
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, MessageSpoken, StateChanged, TakeEnded, TakeStarted, VerdictGiven
@@ -43,6 +43,7 @@ from tui.state.transcript import (
     evidence,
     matches,
     merged_marks,
+    scenario_parts,
     verdict_blocks,
 )
 from tui.text.blocks import Block, Passage, Rule
@@ -79,7 +80,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         key("C", "compare", "compare", "read it side by side with another"),
         DEFINITION,
         key("r", "judge_again", "judge again", "judge it again, by the judge you choose"),
-        key("R", "play_again", "play again", "play it again; this take stays"),
+        key("R", "play_again", "play again", "play it again, and go to the new take"),
+        key("m", "calls", "calls", "each message's tokens, times, attempts, request and answer"),
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
         key("p", "freeze", "freeze", "freeze the display; the run goes on"),
@@ -130,6 +132,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._opened = False
         self._evidence_due = False
         """Whether `c` was pressed before the text was there."""
+        self._awaits_take = False
+        """Whether the next take that begins is to be shown, as it was asked for here."""
 
     @property
     def subject(self) -> Subject:
@@ -164,7 +168,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         match action:
             case "next_evidence":
                 return None if self._story.has_marks else ""
-            case "find" | "toggle_thoughts" if self._dialogue is None:
+            case "find" | "toggle_thoughts" | "calls" if self._dialogue is None:
                 return ""
             case "judge_again" | "play_again" | "compare" if self._dialogue is None:
                 return ""
@@ -185,6 +189,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                 case MessageSpoken() | TakeStarted() | TakeEnded() | VerdictGiven():
                     if (fact.benchmark, fact.key) == (self._benchmark, self._key):
                         self._reload = True
+                        if isinstance(fact, TakeStarted) and self._awaits_take:
+                            self._show_take(fact.take)
                         if self._missed is not None:
                             self._missed.receive([fact])
                     elif isinstance(fact, TakeEnded | VerdictGiven):
@@ -263,7 +269,15 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self.shell.navigator.judge_again([self.subject])
 
     def action_play_again(self) -> None:
-        self.shell.navigator.play_again([self.subject])
+        self.shell.navigator.play_again([self.subject], self._await_take)
+
+    def _await_take(self) -> None:
+        self._awaits_take = True
+
+    def action_calls(self) -> None:
+        if self._dialogue is not None:
+            turn, speaker = self._story.message_at_top or (1, Speaker.USER)
+            self.shell.navigator.open_calls(self._dialogue.shown, turn, speaker)
 
     def action_toggle_setup(self) -> None:
         self._setup = not self._setup
@@ -327,7 +341,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._takes, self._verdicts, self._others, self._number = (), (), (), None
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
-        self._reload, self._opened = True, False
+        self._reload, self._opened, self._awaits_take = True, False, False
         self._draw()
 
     @property
@@ -344,9 +358,11 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         shown = self._dialogue.shown.take if self._dialogue else numbers[-1]
         index = numbers.index(shown) + step
         if 0 <= index < len(numbers):
-            self._number = numbers[index]
-            self._reload = True
-            self._opened = False
+            self._show_take(numbers[index])
+
+    def _show_take(self, number: int) -> None:
+        self._number, self._awaits_take = number, False
+        self._reload, self._opened = True, False
 
     def _load(self) -> None:
         self._reload = False
@@ -457,6 +473,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def _draw_lines(self) -> None:
         dialogue = self._dialogue
         left = [Piece(" Crosswind", Ink.ACCENT), Piece("  " + one_line(self._benchmark))]
+        left += self._take_words()
         parts = {}
         if dialogue is not None and (take := dialogue.take) is not None:
             parts = played_by(take.user_model, take.model, scripted=take.scripted)
@@ -486,7 +503,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title.append(Piece("  ★", Ink.WARN))
         if self._needle:
             title.append(Piece(f"  {self._found_words()}", Ink.ACCENT))
-        right = [*self._new_words(), *self._among_words(), *self._take_words()]
+        right = [*self._new_words(), *self._among_words()]
         self._title.show(title, right)
 
     def _found_words(self) -> str:
@@ -517,8 +534,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         counts = counting is not None and counting.number == number
         is_open = not counts and number == self._takes[-1].number
         what = "counts" if counts else "not played to its end" if is_open else "superseded"
-        text = f"take {number + 1} of {len(self._takes)}, {what}"
-        return [Piece(text, Ink.MUTED if counts else Ink.WARN)]
+        text = f" take {number + 1} of {len(self._takes)}, {what}"
+        return [Piece("  , .", Ink.ACCENT), Piece(text, Ink.MUTED if counts else Ink.WARN)]
 
 
 def _wanted_take(takes: Sequence[StoredTake], number: int | None) -> StoredTake | None:
@@ -535,19 +552,15 @@ def _setup_words(missed: Sequence[Landmark]) -> str:
 
 
 def _setup(scenario: Scenario, missed: Sequence[Landmark]) -> list[Block]:
-    never = {mark: " (never reached)" if mark in missed else "" for mark in scenario.landmarks}
-    parts = [
-        ("persona", scenario.persona),
-        ("goal", scenario.user_goal),
-        ("latent", scenario.latent_adversarial_goal),
-        *(("who", f"{axis}: {value}") for axis, value in scenario.demographic.items()),
-        *((f"turn {mark.turn}", mark.instruction + never[mark]) for mark in scenario.landmarks),
-    ]
-    if scenario.target_system_prompt:
-        parts.append(("system", scenario.target_system_prompt))
+    never = {f"turn {mark.turn}" for mark in missed}
     return [
-        Passage(("setup", index), label, display_text(text), _setup_ink(label))
-        for index, (label, text) in enumerate(parts)
+        Passage(
+            ("setup", index),
+            label,
+            display_text(f"{text} (never reached)" if label in never else text),
+            _setup_ink(label),
+        )
+        for index, (label, text) in enumerate(scenario_parts(scenario))
     ]
 
 

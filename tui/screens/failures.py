@@ -322,11 +322,11 @@ def failure_blocks(
             Passage(("answer", one.seq), f"{one.role} said", display_text(one.answer))
             for one in unusable
         ),
-        *_calls(attempts),
+        *attempt_blocks(attempts),
     ]
 
 
-def _calls(attempts: Sequence[AttemptRow] | None) -> list[Block]:
+def attempt_blocks(attempts: Sequence[AttemptRow] | None) -> list[Block]:
     """The last calls, the newest first; None while they are read."""
     if attempts is None:
         return []

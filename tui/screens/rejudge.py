@@ -593,12 +593,16 @@ def judge_again(shell: Shell, subjects: Sequence[Subject]) -> None:
     _ask(shell, Command.EVALUATE, subjects, decided)
 
 
-def play_again(shell: Shell, subjects: Sequence[Subject]) -> None:
-    """Ask whether to play again. Existing takes are kept."""
+def play_again(
+    shell: Shell, subjects: Sequence[Subject], then: Callable[[], None] | None = None
+) -> None:
+    """Ask whether to play again; `then` is called if so. Existing takes are kept."""
 
     def decided(request: Request | None) -> None:
         if request is not None:
             shell.engine.ask(request)
+            if then is not None:
+                then()
 
     _ask(shell, Command.SIMULATE, subjects, decided)
 

@@ -24,7 +24,7 @@ from tui.state.headline import group_parts, metric_in, metric_line
 from tui.state.others import other_conversations
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
 from tui.state.run_status import Instant
-from tui.state.transcript import verdict_blocks
+from tui.state.transcript import scenario_parts, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
 from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
@@ -330,19 +330,10 @@ def _variant(scenario: Scenario) -> str:
 
 def _setup(scenario: Scenario) -> list[Block]:
     """The user's role and actions, which tell variants apart."""
-    who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
-    parts = [
-        ("who", who),
-        ("persona", scenario.persona),
-        ("goal", scenario.user_goal),
-        ("latent", scenario.latent_adversarial_goal),
-        *((f"turn {mark.turn}", mark.instruction) for mark in scenario.landmarks),
-    ]
     return [
         Rule("setup", one_line(scenario.id)),
         *(
             Passage(("setup", place), label, display_text(text), Ink.USER, close=True)
-            for place, (label, text) in enumerate(parts)
-            if text
+            for place, (label, text) in enumerate(scenario_parts(scenario))
         ),
     ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from textual.app import App
 
-from engine.benchmark import Stage
+from engine.benchmark import ConversationKey, Stage
 from engine.errors import CrosswindError, InputError
 from engine.link import (
     Board,
@@ -38,9 +38,11 @@ from tui.state.run_status import RunPhase, current_benchmark, status_of
 
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
+    from engine.pipeline.message_calls import TakeCalls
     from engine.pipeline.planner import RemainingWork
     from engine.pipeline.report import Report
     from tui.state.labelling import DisputeSource, SampleSource
+    from tui.state.related import TakeRef
     from tui.state.reviewing import ReviewSource
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
@@ -90,6 +92,8 @@ class Backend:
     """Finds why counted takes of a benchmark are stale, by their `seq`."""
     decided: Callable[[str], Mapping[int, TakeCount]] | None = None
     """Finds the takes of a benchmark that the files decide otherwise than the store says."""
+    calls: Callable[[str, ConversationKey, int], TakeCalls] | None = None
+    """Finds the calls behind the messages of a take, by its number."""
     label: Callable[[str], SampleSource] | None = None
     """Opens the user's label sample of a benchmark, drawing it if there is none."""
     disputes: Callable[[str], DisputeSource] | None = None
@@ -286,6 +290,13 @@ class EngineControl:
         if self._backend.report is None:
             raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
         return self._backend.report(benchmark)
+
+    def calls(self, shown: TakeRef) -> TakeCalls:
+        """The calls behind the messages of a take. Slow: not for the event loop. Raises
+        `CrosswindError`."""
+        if self._backend.calls is None:
+            raise InputError("The calls of a conversation cannot be read here.")
+        return self._backend.calls(shown.benchmark, shown.key, shown.take)
 
     def stale(self, benchmark: str) -> Mapping[int, str]:
         """Why counted takes are stale, by their `seq`; empty if not available. Slow, so do not call

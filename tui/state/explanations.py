@@ -49,7 +49,7 @@ _TEXTS: Final = {
     RunPhase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, "
     "one yes/no question each.",
     RunPhase.SCENARIOS: "A model writes the scenarios: a persona, what it openly wants, what it is "
-    "really after, and the landmarks of the way there. Conversations begin as soon as they can.",
+    "really after (its hidden goal), and the landmarks. Conversations begin as soon as they can.",
     RunPhase.RUNNING: "The next conversation is about to begin.",
     RunPhase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
     RunPhase.PAUSED: "Nothing new begins until P resumes it.",

@@ -15,6 +15,7 @@ from engine.benchmark import Metric, Scenario, Track, When, base_id
 from engine.display import display_text, one_line
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ScenarioRow
+from tui.state.transcript import HIDDEN_GOAL, WHO, scenario_parts
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Styled
 
@@ -222,8 +223,8 @@ _PARTS = {
     "defined": "definition",
     "persona": "persona",
     "goal": "user_goal",
-    "latent": "latent_adversarial_goal",
-    "prompt": "target_system_prompt",
+    HIDDEN_GOAL: "latent_adversarial_goal",
+    "system": "target_system_prompt",
 }
 """The names of parts in files, by their names here."""
 
@@ -239,7 +240,7 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
     if isinstance(entry.content, ScenarioRow):
         scenario = entry.content.scenario
         base = None if entry.is_base else _scenario_of(page.entry(base_id(entry.id)))
-        before = replaced_text(entry) or ({} if base is None else dict(_scenario_parts(base)))
+        before = replaced_text(entry) or ({} if base is None else dict(scenario_parts(base)))
         blocks += _scenario(scenario, before)
     else:
         blocks += _metric(entry.content.metric, replaced_text(entry))
@@ -273,11 +274,11 @@ def _metric(metric: Metric, before: Mapping[str, str]) -> Iterator[Block]:
 
 
 def _scenario(scenario: Scenario, before: Mapping[str, str]) -> Iterator[Block]:
-    if scenario.demographic:
-        who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
-        yield _passage_of("who", "about", who)
-    for label, text in _scenario_parts(scenario):
-        yield _change_passage(label, text, before)
+    for label, text in scenario_parts(scenario):
+        if label == WHO:
+            yield _passage_of(label, label, text)
+        else:
+            yield _change_passage(label, text, before)
 
 
 def _change_passage(label: str, text: str, before: Mapping[str, str]) -> Passage:
@@ -288,16 +289,6 @@ def _change_passage(label: str, text: str, before: Mapping[str, str]) -> Passage
         return _passage_of(label, label, text, ink=Ink.MUTED)
     shown, marks = word_diff(display_text(before.get(label, "")), display_text(text))
     return Passage(("said", label), label, shown, Ink.ACCENT, marks=marks, close=True)
-
-
-def _scenario_parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    yield "persona", scenario.persona
-    yield "goal", scenario.user_goal
-    yield "latent", scenario.latent_adversarial_goal
-    for mark in scenario.landmarks:
-        yield f"turn {mark.turn}", mark.instruction
-    if scenario.target_system_prompt:
-        yield "prompt", scenario.target_system_prompt
 
 
 def _findings(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:

@@ -36,6 +36,24 @@ MESSAGES_KEPT: Final = 256
 _INKS: Final = {Speaker.USER: Ink.USER, Speaker.TARGET: Ink.TARGET}
 
 
+WHO: Final = "who"
+HIDDEN_GOAL: Final = "hidden goal"
+
+
+def scenario_parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """What a scenario tells the user model, and the target's system prompt, each with its name."""
+    if scenario.demographic:
+        yield WHO, ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
+    parts = [
+        ("persona", scenario.persona),
+        ("goal", scenario.user_goal),
+        (HIDDEN_GOAL, scenario.latent_adversarial_goal),
+        *((f"turn {mark.turn}", mark.instruction) for mark in scenario.landmarks),
+        ("system", scenario.target_system_prompt or ""),
+    ]
+    yield from (part for part in parts if part[1])
+
+
 class Thoughts(Enum):
     """How much of the user model's thoughts is shown."""
 

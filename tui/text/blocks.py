@@ -12,6 +12,8 @@ from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
+from rich.cells import cell_len
+
 from tui.text import ink
 from tui.text.ink import Ink, Piece, Styled, fitted_line, length, pad, painted
 from tui.text.wrap import TextRow, Wrapped
@@ -173,6 +175,13 @@ class Document:
                 return top + max(min(row, laid.height - 1), 0)
         return None
 
+    def keys_from(self, row: int) -> list[Hashable]:
+        """The keys of the block that contains this row and of those after it, then of those before
+        it, the nearest first."""
+        index = max(bisect_right(self._tops, row) - 1, 0)
+        keys = [laid.block.key for laid in self._laid]
+        return [*keys[index:], *reversed(keys[:index])]
+
     def tops(self) -> list[int]:
         """The first row of each block."""
         return self._tops[:-1]
@@ -286,7 +295,7 @@ class Document:
         """Lay out a block. Reuses the rows of `before` if text and layout are the same."""
         if isinstance(block, Rule):
             return _LaidOutBlock(block)
-        head = int(self._is_narrow and bool(block.label))
+        head = int(bool(block.label) and (self._is_narrow or _is_long(block.label)))
         reach = list(accumulate((mark.end for mark in block.marks), max))
         if before is not None and _reads_as(before.block, block):
             return _LaidOutBlock(block, before.rows, head, before.fences, reach)
@@ -356,7 +365,8 @@ class Document:
             return [Piece(" " * self._leading_cells)] if self._leading_cells else []
         if not is_first:
             return [Piece(" " * (1 + LABEL_WIDTH))]
-        return [Piece(" " + pad(passage.label, LABEL_WIDTH - 1) + " ", passage.label_ink)]
+        label = "" if _is_long(passage.label) else passage.label
+        return [Piece(" " + pad(label, LABEL_WIDTH - 1) + " ", passage.label_ink)]
 
     def _text(
         self, laid: _LaidOutBlock, passage: Passage, row: TextRow, current: int | None
@@ -373,6 +383,11 @@ class Document:
 
 _start: Final = attrgetter("start")
 _top: Final = itemgetter(0)
+
+
+def _is_long(label: str) -> bool:
+    """Whether a label has no room beside the text, so that it has a row of its own above."""
+    return cell_len(label) >= LABEL_WIDTH
 
 
 def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Sequence[Styled]:

@@ -117,6 +117,14 @@ class TranscriptView(LineView):
         """Whether the document contains a judge's quote."""
         return bool(self._document.marks(Ink.EVIDENCE))
 
+    @property
+    def message_at_top(self) -> tuple[int, Speaker] | None:
+        """Turn and speaker of the first message that is not wholly above the view; None without."""
+        for key in self._document.keys_from(self.top):
+            if isinstance(key, tuple) and isinstance(key[0], Speaker):
+                return key[1], key[0]
+        return None
+
     def jump_to_mark(self, step: int, ink: Ink = Ink.EVIDENCE) -> int | None:
         """Go to the mark of an ink `step` places on, at first to the first one not above the view.
         Returns its number, from 1; None if there is none."""
