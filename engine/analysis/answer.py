@@ -37,10 +37,10 @@ def answer(analysis: Analysis) -> list[Finding]:
     """The lines below the table; empty where nothing is scored."""
     if not any(target.scored for target in analysis.targets):
         return []
-    cautions = (finding for finding in findings(analysis) if finding.kind is Certainty.CAUTION)
     in_a_line = (
         finding.text if finding.brief is None else finding.brief
-        for finding in (*cautions, *(Finding(Certainty.CAUTION, note) for note in analysis.notes))
+        for finding in findings(analysis)
+        if finding.kind is Certainty.CAUTION
     )
     compared = [*_main_pairs(analysis), *_other_marks(analysis), *_marked_gaps(analysis)]
     return [

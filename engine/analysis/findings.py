@@ -79,6 +79,7 @@ def findings(analysis: Analysis) -> list[Finding]:
         *_no_signal(analysis),
         *_unscored(analysis),
         *_user_audit(analysis),
+        *(Finding(Certainty.CAUTION, note) for note in analysis.notes),
     ]
 
 

@@ -3,62 +3,45 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from shutil import get_terminal_size
-from textwrap import fill, wrap
+from textwrap import wrap
 from typing import Final
 
 from engine.analysis.answer import answer, legend, rate_cell, size_words
-from engine.analysis.comparability import exposure_words
 from engine.analysis.figures import (
     Analysis,
-    Comparison,
-    Estimate,
     Figure,
-    Gap,
-    MarkedDifference,
     Overall,
     RepeatAgreement,
     TargetResult,
 )
 from engine.analysis.findings import (
-    NO_COEFFICIENT,
     Certainty,
-    agreement_subject,
     coefficient,
     findings,
     marks_mean,
-    p_value_words,
-    pairs_by_kind,
-    points,
-    points_interval,
 )
-from engine.analysis.provenance import Staleness
+from engine.analysis.sections import sections
 from engine.benchmark import Track
-from engine.cli.console import table
+from engine.cli.section_lines import (
+    NARROW,
+    NARROW_LAYOUT,
+    TableLayout,
+    estimate_text,
+    section_lines,
+    table_that_fits,
+)
 from engine.display import joined_names, one_line, percent, span
 
-NARROW: Final = 80
 WIDE: Final = 120
 LEGEND: Final = "rate [95%] passed/conversations in base scenarios · agree: samples of one scenario"
 LEGEND_OF_ALL: Final = (
     "rate [95%] base scenarios in benchmarks: the mean of the benchmarks' rates, with equal weights"
 )
-_SHORTEST_NAME: Final = 8
 _READABLE: Final = 100
 """Brief results are set at most this wide."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """The space that a table is drawn in."""
-
-    width: int = NARROW
-    """Columns."""
-    whole_names: bool = False
-    """Whether names are never shortened, even if the table gets wider: the reader of a pipe looks
-    them up."""
 
 
 def page_of_output() -> TableLayout:
@@ -67,7 +50,7 @@ def page_of_output() -> TableLayout:
     return TableLayout(max(NARROW, columns), whole_names=not sys.stdout.isatty())
 
 
-def brief_results(analyses: Sequence[Analysis], page: TableLayout = TableLayout()) -> str:
+def brief_results(analyses: Sequence[Analysis], page: TableLayout = NARROW_LAYOUT) -> str:
     """Of each, the rates and the answer (`engine.analysis.answer`); last what all have in common,
     and the legend."""
     width = min(page.width, _READABLE)
@@ -125,37 +108,26 @@ def _brief_rows(analysis: Analysis, page: TableLayout) -> str:
         ]
         for target in analysis.targets
     ]
-    return _table_that_fits((), rows, set(), room)
+    return table_that_fits((), rows, set(), room)
 
 
 def _agree(agreement: RepeatAgreement | None) -> str:
     return "" if agreement is None else f"agree {percent(agreement.percent.value)}"
 
 
-def results_table(analysis: Analysis, page: TableLayout = TableLayout()) -> str:
-    """All details: the rates, the findings, and the tables behind them."""
+def results_table(analysis: Analysis, page: TableLayout = NARROW_LAYOUT) -> str:
+    """All details: the rates, the findings, and the sections behind them."""
     if isinstance(analysis, Overall):
         which = joined_names(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
         parts = [f"{analysis.benchmark}: {which}"]
         parts += [_leaderboard_of_all(analysis, page), *_wrapped(LEGEND_OF_ALL, page.width)]
     else:
         parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
-    parts += _exposure(analysis, page)
     if analysis.family.size:
         parts += _wrapped(marks_mean(analysis), page.width)
     for finding in findings(analysis):
         parts += wrap(str(finding), page.width, subsequent_indent="  ")
-    for note in _notes(analysis):
-        parts += _wrapped(note, page.width)
-    for title, drawn in _detail_sections(analysis, page):
-        parts += ["", title, drawn]
-    return "\n".join(parts)
-
-
-def _notes(analysis: Analysis) -> Iterator[str]:
-    yield from analysis.notes
-    if analysis.cost is not None:
-        yield analysis.cost
+    return "\n".join([*parts, *section_lines(sections(analysis), page)])
 
 
 def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
@@ -179,7 +151,7 @@ def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
                 _value(None if result.agreement is None else result.agreement.ac1),
                 _new_metrics_cell(result),
             ]
-    return _table_that_fits(head, body, right, page)
+    return table_that_fits(head, body, right, page)
 
 
 def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
@@ -198,7 +170,7 @@ def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
         head.append("for benchmarks like these")
         for row, result in zip(body, analysis.targets, strict=True):
             row.append(_new_metrics_cell(result))
-    return _table_that_fits(head, body, right, page)
+    return table_that_fits(head, body, right, page)
 
 
 def _mean(analysis: Overall, result: TargetResult, track: Track, *, ranked: bool) -> str:
@@ -210,40 +182,13 @@ def _mean(analysis: Overall, result: TargetResult, track: Track, *, ranked: bool
     return f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} {over}{place}"
 
 
-def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
-    """A table, or one sentence, about how much of their plans the conversations reached."""
-    exposures = {
-        target.target: target.exposure
-        for target in analysis.targets
-        if target.exposure.conversations
-    }
-    if not exposures:
-        return []
-    if all(exposure.is_full for exposure in exposures.values()):
-        planned = sum(exposure.planned for exposure in exposures.values())
-        landmarks = f"all {planned:,} landmarks were reached" if planned else "no landmarks"
-        return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
-    rows = [[name, *exposure_words(exposure)] for name, exposure in exposures.items()]
-    head = ["exposure", "ended early", "landmarks reached", "reached the last", "withheld"]
-    return [_table_that_fits(head, rows, {1, 2, 3, 4}, page)]
-
-
 def _cell(result: TargetResult, track: Track, *, ranked: bool) -> str:
-    return _estimate(result.tracks[track]) + (_rank_cell(result, track) if ranked else "")
+    return estimate_text(result.tracks[track]) + (_rank_cell(result, track) if ranked else "")
 
 
 def _rank_cell(result: TargetResult, track: Track) -> str:
     rank = result.ranks.get(track)
     return f" #{rank}" if rank is not None and rank.tells else ""
-
-
-def _estimate(estimate: Estimate) -> str:
-    if estimate.rate is None:
-        return "—"
-    return (
-        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} "
-        f"{estimate.passed}/{estimate.scored} in {estimate.base_scenarios}"
-    )
 
 
 def _new_metrics_cell(result: TargetResult) -> str:
@@ -257,168 +202,6 @@ def _new_metrics_cell(result: TargetResult) -> str:
 
 def _value(figure: Figure | None) -> str:
     return "—" if figure is None else coefficient(figure.value)
-
-
-# Details
-
-
-def _detail_sections(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]:
-    yield f"{analysis.part} by target", _metrics(analysis, page)
-    if stale := {
-        name: staleness for name, staleness in analysis.staleness.items() if staleness.stale
-    }:
-        yield f"stale by {analysis.part}", _stale(stale, analysis.part, page)
-    for where, pairs in pairs_by_kind(analysis):
-        yield f"target against target, {where}", _pairs(pairs, page)
-    if analysis.gaps:
-        yield "between demographic groups, within a scenario", _gaps(analysis.gaps, page)
-    if analysis.axes:
-        yield "metric by demographic group", _people(analysis, page)
-    if concords := _all_concords(analysis):
-        yield "agreement", _agreement_table(concords, page)
-
-
-def _metrics(analysis: Analysis, page: TableLayout) -> str:
-    """One row for each target, as there may be many with long names."""
-    rows = [
-        [
-            f"{metric.id} {metric.name}" if number == 0 else "",
-            target.target,
-            _estimate(target.metrics[metric.id]) if metric.id in target.metrics else "—",
-        ]
-        for metric in analysis.metrics
-        for number, target in enumerate(analysis.targets)
-    ]
-    return _table_that_fits([analysis.part, "target", "passes"], rows, set(), page)
-
-
-def _stale(by_name: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
-    rows = [
-        [
-            name,
-            f"{staleness.stale_takes:,}/{staleness.conversations:,}",
-            f"{staleness.stale_verdicts:,}/{staleness.verdicts:,}",
-            ", ".join(staleness.reasons),
-        ]
-        for name, staleness in by_name.items()
-    ]
-    return _table_that_fits([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
-
-
-def _pairs(pairs: Sequence[Comparison], page: TableLayout) -> str:
-    rows = [
-        [
-            _order(pair),
-            _difference_words(pair),
-            str(pair.base_scenarios),
-            p_value_words(pair.p_adjusted),
-            "significant" if pair.sure else "may be chance",
-        ]
-        for pair in sorted(pairs, key=lambda pair: (not pair.sure, -abs(pair.difference)))
-    ]
-    return _table_that_fits(
-        ["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page
-    )
-
-
-def _gaps(gaps: Sequence[Gap], page: TableLayout) -> str:
-    rows = [
-        [
-            _order(gap),
-            gap.target or "all",
-            _difference_words(gap),
-            "✓" if gap.sure else "·",
-            f"{gap.base_scenarios:,} ({gap.rows:,})",
-        ]
-        for gap in gaps
-    ]
-    head = ["more often with > than", "target", "by", "", "scenarios (conv.)"]
-    return _table_that_fits(head, rows, {4}, page)
-
-
-def _people(analysis: Analysis, page: TableLayout) -> str:
-    rows = [
-        [
-            metric.id,
-            target.target,
-            f"{axis} {value}",
-            _estimate(estimate),
-        ]
-        for metric in analysis.metrics
-        for target in analysis.targets
-        for axis, values in target.metrics_by_people.get(metric.id, {}).items()
-        for value, estimate in values.items()
-    ]
-    return _table_that_fits(["metric", "target", "people", "passes"], rows, set(), page)
-
-
-def _order(difference: MarkedDifference) -> str:
-    """Both names, the one that passes more often first."""
-    first = difference.greater_first
-    return f"{first.left} {'>' if first.difference else '='} {first.right}"
-
-
-def _difference_words(difference: MarkedDifference) -> str:
-    first = difference.greater_first
-    return f"{points(first.difference)} {points_interval(first.low, first.high)}"
-
-
-def _all_concords(analysis: Analysis) -> list[RepeatAgreement]:
-    of_targets = [target.agreement for target in analysis.targets if target.agreement is not None]
-    return [*of_targets, *analysis.agreement]
-
-
-def _agreement_table(concords: Sequence[RepeatAgreement], page: TableLayout) -> str:
-    rows = [
-        [
-            agreement_subject(agreement),
-            percent(agreement.percent.value),
-            percent(agreement.unanimous.value),
-            _value(agreement.ac1),
-            _value(agreement.alpha),
-            _value(agreement.kappa),
-            f"{agreement.things:,}",
-        ]
-        for agreement in concords
-    ]
-    head = ["between", "agree", "unanimous", "AC1", "α", "κ", "over"]
-    drawn = _table_that_fits(head, rows, {1, 2, 3, 4, 5, 6}, page)
-    if all(agreement.alpha and agreement.kappa for agreement in concords):
-        return drawn
-    return f"{drawn}\n{fill(NO_COEFFICIENT, page.width)}"
-
-
-def _table_that_fits(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: TableLayout
-) -> str:
-    """The table. If it is too wide, the names in the first column are shortened, as far as they
-    stay distinct."""
-    drawn = table(head, rows, right=frozenset(right))
-    over = max(map(len, drawn.splitlines())) - page.width
-    if over <= 0 or not rows or page.whole_names:
-        return drawn
-    names = [row[0] for row in rows]
-    room = max(_SHORTEST_NAME, max(map(len, names)) - over)
-    shorter = [[name, *row[1:]] for name, row in zip(shortened(names, room), rows, strict=True)]
-    return table(head, shorter, right=frozenset(right))
-
-
-def shortened(names: Sequence[str], room: int) -> list[str]:
-    """The names cut to `room` characters, or to as many as keep different names different. Both
-    ends stay, as similar names differ there."""
-    apart = len(set(names))
-    while True:
-        shorter = [_without_middle(name, room) for name in names]
-        if len(set(shorter)) == apart:
-            return shorter
-        room += 1
-
-
-def _without_middle(name: str, room: int) -> str:
-    if len(name) <= room:
-        return name
-    tail = (room - 1) // 2
-    return f"{name[: room - 1 - tail]}…{name[-tail:]}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -309,6 +309,10 @@ class _Reader:
             rf"whether the user model did its part is not known for {_COUNT} conversations, .*",
             lambda _, count: _int(count) == self._played(),
         )
+        yield (
+            rf"{_COUNT} conversations count by the verdicts of unknown, which is not a judge of .*",
+            lambda _, count: _int(count) == self.found.rate(self.found.rows)[1],
+        )
 
     def _played(self) -> int:
         return sum(row.exposed is not None for row in self.found.rows)

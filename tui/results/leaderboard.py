@@ -380,8 +380,6 @@ def _notes(analysis: Analysis, width: int) -> Iterator[SheetRow]:
             f"{analysis.correlation:.2f} (intra-class correlation); the intervals allow for it."
         )
         yield from paragraph(text, width, ink=Ink.MUTED)
-    for note in analysis.notes:
-        yield from paragraph(note, width, Piece("!", Ink.WARN))
     if analysis.cost is not None:
         yield from paragraph(analysis.cost, width, ink=Ink.MUTED)
 

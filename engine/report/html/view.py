@@ -468,7 +468,7 @@ class BenchmarkView:
     def makers(self) -> Sequence[str]:
         """Sentences on where the figures come from."""
         analysis = self.analysis
-        sentences = [*analysis.notes, analysis.headline_rule, *_makers(analysis), analysis.cost]
+        sentences = [analysis.headline_rule, *_makers(analysis), analysis.cost]
         return [sentence for sentence in sentences if sentence]
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from engine.analysis.overall import overall
-from engine.cli.results_table import TableLayout, results_table
+from engine.cli.results_table import results_table
+from engine.cli.section_lines import TableLayout
 from tests.engine import commands
 from tests.engine.cli.test_results_command import BENCHMARK, CONFIG
 from tests.engine.commands import Crosswind
@@ -83,7 +84,7 @@ def test_details_have_the_benchmarks_in_place_of_metrics(crosswind: Crosswind) -
     _, out, _ = crosswind("--overall", "--details")
     assert "\nbenchmark by target\n" in out
     assert "giving-in positive Giving in" in out
-    assert "target against target, positive metrics" in out
+    assert "pairs of targets, positive metrics" in out
     assert "metric by" not in out
 
 
@@ -163,5 +164,5 @@ def test_benchmarks_like_these_have_columns_of_their_own_where_there_are_enough(
     every = [benchmark(f"b{n}", shares(a=0.95, b=0.3), shares(a=0.9, b=0.2)) for n in range(5)]
     text = results_table(overall(every), TableLayout(160))
     assert "for benchmarks like these" in text
-    assert "target against target, negative metrics, benchmarks like these" in text
+    assert "pairs of targets, negative metrics, benchmarks like these" in text
     assert "60 in 5 #1" in text

@@ -46,7 +46,7 @@ def test_the_text_says_how_many_of_which_metric_and_why(edited: Place) -> None:
         "`results --fresh` counts without them, `run --stale` redoes them"
     ) in said
     details = results(edited, "--details")
-    assert re.search(rf"^m02 +8/8 +8/8  {DEFINITION}$", details, re.MULTILINE)
+    assert re.search(rf"^m02 +8 of 8 +8 of 8  {DEFINITION}$", details, re.MULTILINE)
 
 
 def test_each_take_that_is_stale_says_why(edited: Place) -> None:
@@ -115,7 +115,7 @@ def test_exposure_is_part_of_the_results(place: Place) -> None:
     place.edit(place.config, "turns: 5", "turns: 2")
     place.run(stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
     said = results(place, "--details")
-    assert re.search(r"exposure +ended early +landmarks reached +reached the last", said)
+    assert re.search(r"target +ended early +landmarks reached +reached the last", said)
     assert re.search(r"holds +0 of 8 +\d+ of \d+ +0 of 8", said)
     assert "reached the last landmark: 0 of 16 conversations of any target" in " ".join(
         said.split()

@@ -14,7 +14,8 @@ from engine.analysis.figures import PROMISE, Analysis, Overall
 from engine.analysis.findings import Certainty, findings
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
-from engine.cli.results_table import TableLayout, brief_results, results_table
+from engine.cli.results_table import brief_results, results_table
+from engine.cli.section_lines import TableLayout
 from engine.report.html.page import html_report
 from engine.stages.aggregate import as_object, as_rows
 from engine.stages.evaluate import ANSWERED

@@ -1,0 +1,489 @@
+"""The statistics of an analysis as sections of tables, grids and forests. What is shown, and in
+which order, is decided here; terminal, app and pages draw cells by their types, whatever they are
+about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from engine.analysis.comparability import Exposure
+from engine.analysis.figures import (
+    Analysis,
+    Comparison,
+    Estimate,
+    Figure,
+    Gap,
+    MarkedDifference,
+    MetricInfo,
+    Overall,
+    RepeatAgreement,
+    part_of,
+)
+from engine.analysis.findings import NO_COEFFICIENT, agreement_subject, pairs_by_kind
+from engine.benchmark import Track
+from engine.display import joined_names, plural
+
+
+class VerdictScope(NamedTuple):
+    """The verdicts behind a figure. Without arguments, all verdicts of the benchmark."""
+
+    targets: tuple[str, ...] = ()
+    metric: str | None = None
+    track: Track | None = None
+    axis: str | None = None
+    people: tuple[str, ...] = ()
+    """Values on `axis`; of two, the figure is about the first."""
+    split: bool = False
+    """Only verdicts on which judges disagree."""
+    benchmark: str | None = None
+    """Another benchmark than the one shown."""
+    judge: str | None = None
+    failed: bool = False
+    """Only failed verdicts."""
+    samples: bool = False
+    """Only conversations whose samples disagree, where those can be picked out."""
+    stale: bool = False
+    """Only stale conversations, where those can be picked out."""
+
+    def narrowed_to(self, other: VerdictScope) -> VerdictScope:
+        """The verdicts that are in both scopes."""
+        return self._replace(**{name: part for name, part in other._asdict().items() if part})
+
+
+class Name(NamedTuple):
+    """What a row or a column is about; a foreign text."""
+
+    text: str
+    id: str = ""
+    note: str = ""
+    """What is said of it in small print."""
+    tag: str = ""
+
+
+class Share(NamedTuple):
+    """A share with its interval, 0 to 1."""
+
+    figure: Figure
+
+
+class Coefficient(NamedTuple):
+    """A coefficient with its interval; None where it is not defined."""
+
+    figure: Figure | None
+
+
+class Amount(NamedTuple):
+    """So many of so many."""
+
+    part: int
+    of: int
+    share: bool = False
+    """Whether it is read as a share."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.part:,} of {self.of:,}"
+
+
+Cell = str | Name | Share | Coefficient | Amount | Estimate | None
+"""A text of ours, foreign text, or a figure by its type; None where there is nothing."""
+
+
+class Column(NamedTuple):
+    title: str
+    brief: str
+    """For a narrow place."""
+
+
+class Row(NamedTuple):
+    name: Name
+    cells: Sequence[Cell]
+    behind: VerdictScope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows with a cell for each column after the first, which names them."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Estimates by rows and columns, all alike: where there is little room, one below the other."""
+
+    head: Sequence[Column]
+    """Over the names of the rows and over what follows each name."""
+    across: Column
+    """What the columns are."""
+    columns: Sequence[tuple[Name, VerdictScope]]
+    rows: Sequence[Row]
+    """The cells of each are its further names, then one estimate, or None, for each column."""
+    title: str = ""
+    heat: bool = False
+    """Whether rows and columns are compared by eye, as a heat map."""
+    folded: bool = False
+    """Whether it is read on request only, where something can be folded away."""
+
+    def estimates(self, row: Row) -> Sequence[Estimate | None]:
+        cells = row.cells[len(self.head) - 1 :]
+        return [cell if isinstance(cell, Estimate) else None for cell in cells]
+
+
+class ForestGroup(NamedTuple):
+    title: str
+    differences: Sequence[MarkedDifference]
+    """The side that passes more often first."""
+    target: str | None = None
+    """Whose they are, where they are one target's."""
+
+    @property
+    def sure(self) -> int:
+        return sum(difference.sure for difference in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Differences with their intervals and tests, one below the other, all on one scale."""
+
+    groups: Sequence[ForestGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    text: str
+
+
+Block = Table | Grid | Forest | Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    key: str
+    """A word that no other section of the results has."""
+    title: str
+    blocks: Sequence[Block]
+    why: str = ""
+    """What the figures mean, in sentences; empty where the title says it."""
+
+
+def sections(analysis: Analysis) -> list[Section]:
+    """Those that have anything to show, in the order in which they are read. A new statistic is a
+    function in this list."""
+    found = (
+        _metrics(analysis),
+        _exposure(analysis),
+        _stale(analysis),
+        _pairs(analysis),
+        _people(analysis),
+        _agreement(analysis),
+        _made(analysis),
+    )
+    return [section for section in found if section.blocks]
+
+
+def scope_of(difference: MarkedDifference) -> VerdictScope:
+    """The verdicts on both sides of a comparison or a gap."""
+    match difference:
+        case Comparison():
+            return VerdictScope((difference.left, difference.right), track=difference.track)
+        case Gap():
+            targets = () if difference.target is None else (difference.target,)
+            people = (difference.left, difference.right)
+            return VerdictScope(targets, axis=difference.axis, people=people)
+        case _:
+            return VerdictScope()
+
+
+def _metrics(analysis: Analysis) -> Section:
+    silent = {check.metric_id: check.passed for check in analysis.no_signal}
+    rows = []
+    for metric in analysis.metrics:
+        cells = [target.metrics.get(metric.id) for target in analysis.targets]
+        if any(cell is not None for cell in cells):
+            signal = "" if metric.id not in silent else _NO_SIGNAL[silent[metric.id]]
+            name = _metric_name(analysis, metric)._replace(tag=signal)
+            rows.append(Row(name, cells, _scope_of_metric(analysis, metric)))
+    grid = Grid(
+        [Column(analysis.part.capitalize(), analysis.part)],
+        Column("Target", "target"),
+        _targets(analysis),
+        rows,
+        heat=True,
+    )
+    if isinstance(analysis, Overall):
+        why = (
+            "How often each target passes the positive and the negative metrics of each benchmark."
+        )
+    else:
+        why = (
+            "How often each target passes each metric. A negative metric passes if the behaviour "
+            "is absent. Each cell rests on few scenarios: read rows and columns, not single cells."
+        )
+    return Section(
+        "metrics", f"{analysis.part.capitalize()} by target", [grid] if rows else [], why
+    )
+
+
+_NO_SIGNAL: Final = {True: "no signal: always passed", False: "no signal: never passed"}
+
+
+def _metric_name(analysis: Analysis, metric: MetricInfo) -> Name:
+    track = f" · {metric.track}" if analysis.part == "metric" else ""
+    return Name(metric.name, metric.id, f"{metric.id}{track}")
+
+
+def _scope_of_metric(analysis: Analysis, metric: MetricInfo) -> VerdictScope:
+    if not isinstance(analysis, Overall):
+        return VerdictScope(metric=metric.id)
+    own = next(one for one in analysis.benchmarks if part_of(one, metric.track) == metric.id)
+    return VerdictScope(track=metric.track, benchmark=own)
+
+
+def _targets(analysis: Analysis) -> list[tuple[Name, VerdictScope]]:
+    return [(Name(target.target), VerdictScope((target.target,))) for target in analysis.targets]
+
+
+def _exposure(analysis: Analysis) -> Section:
+    exposures = {
+        target.target: target.exposure
+        for target in analysis.targets
+        if target.exposure.conversations
+    }
+    why = (
+        "How much of its plan each conversation covered. A target whose conversations end early is "
+        "pressed less, which can cause a difference between targets. An imported conversation "
+        "counts as ended early only if it ended before its last landmark. A withheld reply is one "
+        "that the provider's filter or the model itself refused to give."
+    )
+    blocks: list[Block] = []
+    if exposures and all(exposure.is_full for exposure in exposures.values()):
+        planned = sum(exposure.planned for exposure in exposures.values())
+        landmarks = f"all {planned:,} landmarks were reached" if planned else "no landmarks"
+        blocks.append(Sentence(f"No conversation ended early, {landmarks}."))
+    elif exposures:
+        rows = [
+            Row(Name(name), _exposed(one), VerdictScope((name,))) for name, one in exposures.items()
+        ]
+        blocks.append(Table(_EXPOSURE, rows))
+    return Section("exposure", "Exposure", blocks, why)
+
+
+_EXPOSURE: Final = (
+    Column("Target", "target"),
+    Column("Ended early", "ended early"),
+    Column("Landmarks reached", "landmarks reached"),
+    Column("Reached the last landmark", "reached the last"),
+    Column("Replies withheld", "withheld"),
+)
+
+
+def _exposed(exposure: Exposure) -> list[Amount]:
+    return [
+        Amount(exposure.early, exposure.conversations, share=True),
+        Amount(exposure.reached, exposure.planned, share=True),
+        Amount(exposure.reached_last, exposure.with_landmarks),
+        Amount(exposure.withheld, exposure.turns),
+    ]
+
+
+def _stale(analysis: Analysis) -> Section:
+    part = analysis.part
+    head = [
+        Column(part.capitalize(), part),
+        Column("Takes", "takes"),
+        Column("Verdicts", "verdicts"),
+        Column("What changed", "what changed"),
+    ]
+    rows = [
+        Row(
+            Name(name),
+            [
+                Amount(one.stale_takes, one.conversations),
+                Amount(one.stale_verdicts, one.verdicts),
+                ", ".join(one.reasons),
+            ],
+            VerdictScope(metric=name, stale=True),
+        )
+        for name, one in analysis.staleness.items()
+        if one.stale
+    ]
+    why = (
+        "These conversations and verdicts count here, although the definition, a model, a prompt "
+        "or a setting has changed since. `crosswind results --fresh` leaves them out, `crosswind "
+        "run --stale` redoes them."
+    )
+    return Section("stale", "Stale", [Table(head, rows)] if rows else [], why)
+
+
+def _pairs(analysis: Analysis) -> Section:
+    groups = [
+        ForestGroup(
+            where,
+            sorted(
+                (pair.greater_first for pair in pairs),
+                key=lambda pair: (not pair.sure, -pair.difference),
+            ),
+        )
+        for where, pairs in pairs_by_kind(analysis)
+    ]
+    blocks = [Forest(groups)] if groups else []
+    return Section("comparisons", "Pairs of targets", blocks, _differences_mean(analysis))
+
+
+def _differences_mean(analysis: Analysis) -> str:
+    line = "if it excludes 0, the difference is significant, its dot filled."
+    if isinstance(analysis, Overall):
+        return (
+            "How much more often the first target passes: the mean difference over the "
+            "benchmarks in which both were scored, on the scenarios that both were scored on. "
+            f"The line is the interval among all comparisons of this section: {line}"
+        )
+    meaning = (
+        "How much more often the first target passes, on the scenarios that both were scored "
+        f"on. The line is the interval among all comparisons of this benchmark: {line}"
+    )
+    if None not in analysis.compared_on:
+        return meaning
+    return (
+        f"{meaning} All metrics together rest on more scenarios than either track, so they "
+        "detect smaller differences."
+    )
+
+
+def _people(analysis: Analysis) -> Section:
+    blocks: list[Block] = []
+    if analysis.gaps:
+        groups = [
+            ForestGroup(
+                whose or "all targets together",
+                [gap.greater_first for gap in analysis.gaps if gap.target == whose],
+                whose,
+            )
+            for whose in dict.fromkeys(gap.target for gap in analysis.gaps)
+        ]
+        blocks.append(Forest(groups))
+    for axis in analysis.axes:
+        blocks += _by_group(analysis, axis)
+    why = (
+        "Does a target treat different people alike in the same base scenario? Positive and "
+        "negative metrics are counted together. A gap compares variants within base scenarios, "
+        "with everything else known about the person equal. Its interval holds among all "
+        "comparisons of this benchmark. It may rest on fewer scenarios than the rates, which use "
+        "all scored conversations."
+    )
+    return Section("people", "Demographic groups", blocks, why)
+
+
+def _by_group(analysis: Analysis, axis: str) -> Iterator[Grid]:
+    """The rates of the groups on an axis: of each target, then of each metric and target."""
+    values = values_on(analysis, axis)
+    columns = [(Name(value), VerdictScope(axis=axis, people=(value,))) for value in values]
+    target_head, across = Column("Target", "target"), Column(axis, axis)
+    rows = [
+        Row(
+            Name(target.target),
+            [groups.get(value) for value in values],
+            VerdictScope((target.target,)),
+        )
+        for target in analysis.targets
+        if (groups := target.demographics.get(axis))
+    ]
+    yield Grid([target_head], across, columns, rows, axis)
+    rows = [
+        Row(
+            _metric_name(analysis, metric),
+            [Name(target.target), *(groups.get(value) for value in values)],
+            VerdictScope((target.target,), metric=metric.id),
+        )
+        for metric in analysis.metrics
+        for target in analysis.targets
+        if (groups := target.metrics_by_people.get(metric.id, {}).get(axis))
+    ]
+    if rows:
+        head = [Column("Metric", "metric"), target_head]
+        yield Grid(head, across, columns, rows, f"{axis} by metric", folded=True)
+
+
+def values_on(analysis: Analysis, axis: str) -> list[str]:
+    """All values on a demographic axis, sorted."""
+    return sorted(
+        {value for target in analysis.targets for value in target.demographics.get(axis, {})}
+    )
+
+
+def _agreement(analysis: Analysis) -> Section:
+    own = [target.agreement for target in analysis.targets if target.agreement is not None]
+    agreements = [*own, *analysis.agreement]
+    rows = [Row(Name(agreement_subject(one)), _agreed(one), _divided(one)) for one in agreements]
+    why = (
+        "How consistent repeated answers about the same thing are: 1 is always the same, 0 no more "
+        "often than by chance. α and κ drop towards 0 if nearly all answers are the same, even "
+        "with hardly any disagreement; AC1 does not."
+    )
+    note = "" if all(one.alpha and one.kappa for one in agreements) else NO_COEFFICIENT
+    return Section("agreement", "Agreement", [Table(_AGREEMENT, rows, note)] if rows else [], why)
+
+
+_AGREEMENT: Final = (
+    Column("Between", "between"),
+    Column("Agree", "agree"),
+    Column("Unanimous", "unanimous"),
+    Column("Gwet AC1", "AC1"),
+    Column("Krippendorff α", "α"),
+    Column("Fleiss κ", "κ"),
+    Column("Divided", "divided"),
+)
+
+
+def _agreed(agreement: RepeatAgreement) -> list[Cell]:
+    return [
+        Share(agreement.percent),
+        Share(agreement.unanimous),
+        Coefficient(agreement.ac1),
+        Coefficient(agreement.alpha),
+        Coefficient(agreement.kappa),
+        Amount(agreement.disagreeing, agreement.things),
+    ]
+
+
+def _divided(agreement: RepeatAgreement) -> VerdictScope:
+    """The conversations on which answers differ."""
+    if agreement.between == "samples":
+        return VerdictScope((agreement.of,) if agreement.of else (), samples=True)
+    return VerdictScope(split=True)
+
+
+def _made(analysis: Analysis) -> Section:
+    texts = [analysis.headline_rule, *_makers(analysis), analysis.cost]
+    return Section("made", "How it was made", [Sentence(text) for text in texts if text])
+
+
+def _makers(analysis: Analysis) -> Iterator[str]:
+    for judge in analysis.judges:
+        passes = f" in {plural(judge.passes, 'pass', 'passes')}" if judge.passes > 1 else ""
+        lost = f"; {judge.unusable:,} more could not be used" if judge.unusable else ""
+        second = "" if judge.counting or not judge.verdicts else ", as a second opinion"
+        yield f"{judge.name} gave {plural(judge.verdicts, 'verdict')}{passes}{second}{lost}."
+    models = [
+        f"{target.target} is {target.model}"
+        for target in analysis.targets
+        if target.model != target.target
+    ]
+    if models:
+        yield f"Behind the targets: {joined_names(models)}."
+    if isinstance(analysis, Overall):
+        return
+    if analysis.correlation is None:
+        yield (
+            "How alike conversations of one base scenario are cannot be told: each counts as one."
+        )
+        return
+    yield (
+        "Conversations of one base scenario resemble each other: their intra-class correlation, "
+        f"pooled over the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."
+    )

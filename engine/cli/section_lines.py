@@ -1,0 +1,170 @@
+"""Sections as lines of a terminal: draws cells by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Final
+
+from engine.analysis.figures import Estimate, MarkedDifference
+from engine.analysis.findings import coefficient, p_value_words, points, points_interval
+from engine.analysis.sections import (
+    Amount,
+    Cell,
+    Coefficient,
+    Column,
+    Forest,
+    Grid,
+    Name,
+    Row,
+    Section,
+    Sentence,
+    Share,
+    Table,
+)
+from engine.cli.console import table
+from engine.display import percent, span
+
+NARROW: Final = 80
+_SHORTEST_NAME: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The space that a table is drawn in."""
+
+    width: int = NARROW
+    """Columns."""
+    whole_names: bool = False
+    """Whether names are never shortened, even if the table gets wider: the reader of a pipe looks
+    them up."""
+
+
+NARROW_LAYOUT: Final = TableLayout()
+
+
+def section_lines(sections: Iterable[Section], page: TableLayout) -> Iterator[str]:
+    """Each section below its title, after an empty line."""
+    for section in sections:
+        title = section.title.lower()
+        for block in section.blocks:
+            match block:
+                case Sentence():
+                    yield from _sentence(section, block, page)
+                case Table():
+                    yield from ("", title, _table(block.columns, block.rows, page))
+                    yield from wrap(block.note, page.width)
+                case Grid():
+                    yield from ("", f"{title}, {block.title}" if block.title else title)
+                    yield _grid(block, page)
+                case Forest():
+                    for group in block.groups:
+                        yield from ("", f"{title}, {group.title}")
+                        yield _differences(group.differences, page)
+
+
+def _sentence(section: Section, sentence: Sentence, page: TableLayout) -> Iterator[str]:
+    if sentence is section.blocks[0]:
+        yield from ("", section.title.lower())
+    yield from wrap(sentence.text, page.width)
+
+
+def cell_text(cell: Cell) -> str:
+    match cell:
+        case None:
+            return "—"
+        case str():
+            return cell
+        case Name():
+            return f"{cell.id} {cell.text}" if cell.id else cell.text
+        case Share():
+            return percent(cell.figure.value)
+        case Coefficient():
+            return "—" if cell.figure is None else coefficient(cell.figure.value)
+        case Amount():
+            return cell.words
+        case Estimate():
+            return estimate_text(cell)
+
+
+def estimate_text(estimate: Estimate) -> str:
+    if estimate.rate is None:
+        return "—"
+    return (
+        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} "
+        f"{estimate.passed}/{estimate.scored} in {estimate.base_scenarios}"
+    )
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Row], page: TableLayout) -> str:
+    texts = [[cell_text(cell) for cell in (row.name, *row.cells)] for row in rows]
+    right = {
+        number
+        for number, cell in enumerate(rows[0].cells, 1)
+        if isinstance(cell, Share | Coefficient | Amount)
+    }
+    return table_that_fits([column.brief for column in columns], texts, right, page)
+
+
+def _grid(grid: Grid, page: TableLayout) -> str:
+    """A line for each estimate, as there may be many columns with long names."""
+    rows: list[list[str]] = []
+    before = None
+    for row in grid.rows:
+        further = [cell_text(cell) for cell in row.cells[: len(grid.head) - 1]]
+        for (name, _), estimate in zip(grid.columns, grid.estimates(row), strict=True):
+            first = "" if row.name == before else cell_text(row.name)
+            rows.append([first, *further, name.text, cell_text(estimate)])
+            before = row.name
+    head = [*(column.brief for column in (*grid.head, grid.across)), "passes"]
+    return table_that_fits(head, rows, set(), page)
+
+
+def _differences(differences: Sequence[MarkedDifference], page: TableLayout) -> str:
+    rows = [
+        [
+            f"{one.left} {'>' if one.difference else '='} {one.right}",
+            f"{points(one.difference)} {points_interval(one.low, one.high)}",
+            str(one.base_scenarios),
+            p_value_words(one.p_adjusted),
+            "significant" if one.sure else "may be chance",
+        ]
+        for one in differences
+    ]
+    return table_that_fits(
+        ["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page
+    )
+
+
+def table_that_fits(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: TableLayout
+) -> str:
+    """The table. If it is too wide, the names in the first column are shortened, as far as they
+    stay distinct."""
+    drawn = table(head, rows, right=frozenset(right))
+    over = max(map(len, drawn.splitlines())) - page.width
+    if over <= 0 or not rows or page.whole_names:
+        return drawn
+    names = [row[0] for row in rows]
+    room = max(_SHORTEST_NAME, max(map(len, names)) - over)
+    shorter = [[name, *row[1:]] for name, row in zip(shortened(names, room), rows, strict=True)]
+    return table(head, shorter, right=frozenset(right))
+
+
+def shortened(names: Sequence[str], room: int) -> list[str]:
+    """The names cut to `room` characters, or to as many as keep different names different. Both
+    ends stay, as similar names differ there."""
+    apart = len(set(names))
+    while True:
+        shorter = [_without_middle(name, room) for name in names]
+        if len(set(shorter)) == apart:
+            return shorter
+        room += 1
+
+
+def _without_middle(name: str, room: int) -> str:
+    if len(name) <= room:
+        return name
+    tail = (room - 1) // 2
+    return f"{name[: room - 1 - tail]}…{name[-tail:]}"
