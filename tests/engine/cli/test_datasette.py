@@ -144,10 +144,9 @@ def test_datasette_shows_it_and_answers_every_query(place: Place) -> None:
 
 
 def test_the_recipe_for_pandas_does_what_it_says(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [recipe] = re.findall(r"```python\n(.*?)```", (DOCS / "store.md").read_text("utf-8"), re.DOTALL)
-    monkeypatch.chdir(place.root)
-    exec(recipe, {})
+    exec(recipe.replace('"study"', repr(str(place.root))), {})
     said = capsys.readouterr().out
     assert re.search(r"holds +older +[01]\.\d+ +8\n +younger +[01]\.\d+ +8\n", said), said
