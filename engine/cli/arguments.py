@@ -557,7 +557,7 @@ def _import(command: AddCommand) -> None:
         "DIR is a workspace, a benchmark, published transcripts, or a folder of .eval files. With "
         "--workspace NEW it makes a workspace with the imported models, targets and settings.\n"
         "LOG is a log of Inspect (.eval or .json), and so of Petri or Bloom: its task becomes a "
-        "benchmark, each score of a sample a metric and a verdict, the model under test a target. "
+        "benchmark, a score of its samples a metric with verdicts, the model under test a target. "
         "Give the logs of a task together: a later import adds its conversations as newer takes.\n"
         "Each benchmark is imported whole or not at all, and nothing is imported twice. Keys and "
         "headers in old files are left out.\nExit codes: 0 everything is imported · 1 all but some "
@@ -567,13 +567,18 @@ def _import(command: AddCommand) -> None:
         "place", type=Path, metavar="DIR|LOG", nargs="+", help="one folder, or any number of logs"
     )
     _several(take_in, "--benchmark", "NAME", "import this benchmark only; may be repeated")
-    _several(take_in, "--metric", "NAME", "of logs: take only scores of this name; may be repeated")
+    _several(
+        take_in,
+        "--metric",
+        "NAME",
+        "of logs: take scores of this name, if there are several; may be repeated",
+    )
     _option(
         take_in,
         "--present-from",
         "N",
-        "of logs: a score of N or more says that the behaviour is present (default: from the "
-        "middle of its scale on, which is 6 of 10 and 0.5 of 1)",
+        "of logs: a score of N or more says that the behaviour is present (default: 0.5 if all "
+        "are between 0 and 1)",
         type=float,
     )
     _flag(take_in, "--dry-run", "read and check everything; write nothing")

@@ -21,8 +21,8 @@ from engine.config.workspace import Workspace, find_workspace
 from engine.display import plural
 from engine.errors import FAILED, STOPPED, InputError, Problem
 from engine.importing.importer import Importer, NoWatcher, Watcher
-from engine.importing.inspect_logs import LogFolder, folder_of_logs, logs_in
-from engine.importing.inspect_samples import LogChoice
+from engine.importing.inspect_benchmark import LogChoice, Tested
+from engine.importing.inspect_logs import LogFolder, folder_of_logs, known_settings, logs_in
 from engine.importing.new_workspace import complete_configuration, make_workspace
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
@@ -41,7 +41,7 @@ def import_files(arguments: argparse.Namespace) -> int:
         ):
             made = _made_workspace(arguments, folder)
             session = open_session(arguments)
-            report = _imported(session, folder, arguments, watcher)
+            report = _imported(session, folder, logs, arguments, watcher)
             if made is not None:
                 add = folder.config is not None
                 complete_configuration(made, report.unknown_targets, report.samples, add=add)
@@ -106,15 +106,28 @@ def _find_sources(
     if others:
         what = "expected a log of Inspect (.eval or .json), or the one folder that is imported"
         raise InputError([Problem(what, place) for place in others])
-    choice = LogChoice(arguments.present_from, arguments.metric)
+    choice = LogChoice(arguments.present_from, arguments.metric, _known_settings(arguments))
     with TemporaryDirectory(prefix="crosswind-") as into:
         log_folder = folder_of_logs(logs, Path(into), choice)
         yield log_folder.folder, log_folder
 
 
+def _known_settings(arguments: argparse.Namespace) -> Tested:
+    """The settings of models that the workspace has logs of, if there is a workspace."""
+    try:
+        session = open_session(arguments)
+    except InputError:  # told when it is opened to import
+        return {}
+    if not session.store_path.exists():
+        return {}
+    with session.reader() as reader:
+        return known_settings(reader)
+
+
 def _imported(
     session: Session,
     folder: ImportableFolder,
+    logs: LogFolder | None,
     arguments: argparse.Namespace,
     watcher: Watcher,
 ) -> ImportReport:
@@ -130,6 +143,8 @@ def _imported(
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
         importer = Importer(workspace, config, store.reader, store, watcher)
         report = asyncio.run(importer.run(folder, arguments.benchmark))
+        if logs is not None:
+            asyncio.run(logs.remember(store))
         asyncio.run(store_counts(workspace, config, store))
         return report
 

@@ -1,9 +1,6 @@
 """Converts logs of Inspect to a folder of our own files, which is imported like any other.
 
-A task is a benchmark, the model under test a target, an epoch a sample. A scenario is made for one
-metric, so a sample with several scores becomes as many scenarios, each with the same transcript.
-What is kept of the samples waits on disk until all are read: only then is the scale of the numbers
-known.
+A task is a benchmark, the model under test a target, an epoch a sample.
 """
 
 from __future__ import annotations
@@ -18,16 +15,30 @@ import msgspec
 
 from engine.branches import Branch, folder_of
 from engine.errors import InputError, Problem
-from engine.importing.fields import Names, UnfitError, as_object
+from engine.importing.fields import Names
+from engine.importing.inspect_benchmark import LogChoice, LoggedBenchmark, Tested
 from engine.importing.inspect_files import OpenLog, is_log, open_log
-from engine.importing.inspect_rows import write_folder
-from engine.importing.inspect_samples import LogChoice, LoggedBenchmark, kept_of
-from engine.importing.inspect_scores import behaviour_of
-from engine.importing.inspect_shapes import InspectSample
-from engine.importing.report import FileReport, ImportReport
+from engine.importing.inspect_shapes import InspectResults
+from engine.importing.inspect_speech import AUDITOR
+from engine.importing.inspect_targets import LoggedTargets
+from engine.importing.report import ImportReport
 from engine.importing.source import ImportableFolder, Source
+from engine.store.database import Store
+from engine.store.imports import TESTED
+from engine.store.reader import Reader
 
 KIND: Final = "logs of Inspect"
+
+
+def known_settings(reader: Reader) -> Tested:
+    """Return the settings that earlier imports found."""
+    noted = reader.mirrored(TESTED)
+    if noted is None:
+        return {}
+    try:
+        return msgspec.json.decode(noted.digest, type=dict[str, dict[str, list[dict[str, str]]]])
+    except msgspec.DecodeError:  # a damaged store's
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,13 @@ class LogFolder:
     problems: list[Problem]
     made: Mapping[str, LoggedBenchmark]
     """By benchmark."""
+
+    async def remember(self, store: Store) -> None:
+        """Store the settings that were found, so that a log of others, imported later, is a target
+        of its own."""
+        found = {name: benchmark.targets.tested for name, benchmark in self.made.items()}
+        known = {**known_settings(store.reader), **found}
+        await store.set_mirrored({TESTED: msgspec.json.encode(known).decode()})
 
     def tell(self, report: ImportReport) -> None:
         """Complete the report of the folder's import, so that it is about the logs."""
@@ -74,96 +92,61 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
     for path in logs:
         try:
             with open_log(path) as log:
-                _read(log, _benchmark(log, into, benchmarks, names), problems, choice)
+                benchmark = _benchmark(log, into, benchmarks, names, choice)
+                problems += benchmark.read(log)
         except InputError as error:
             problems += error.problems
-    usable = [benchmark for benchmark in benchmarks.values() if benchmark.metrics.taken]
     with_problem = {problem.path for problem in problems}
-    empty = [
-        benchmark
-        for benchmark in benchmarks.values()
-        if benchmark not in usable and with_problem.isdisjoint(benchmark.logs)
-    ]
-    problems += map(_nothing_problem, empty)
-    if not usable:
+    sources: list[Source] = []
+    for benchmark in benchmarks.values():
+        if benchmark.metrics.by_key and not benchmark.refused:
+            benchmark.write()
+            logged = benchmark.logs
+            origin = logged[0] if len(logged) == 1 else Path(commonpath(logged))
+            sources.append(Source(benchmark.name, benchmark.folder, published=False, origin=origin))
+        elif with_problem.isdisjoint(benchmark.logs):
+            problems.append(benchmark.nothing_problem())
+    if not sources:
         raise InputError(problems)
-    sources = []
-    for benchmark in usable:
-        write_folder(benchmark, choice)
-        origin = benchmark.logs[0] if len(benchmark.logs) == 1 else Path(commonpath(benchmark.logs))
-        sources.append(Source(benchmark.name, benchmark.folder, published=False, origin=origin))
     folder = ImportableFolder(into, KIND, sources)
-    return LogFolder(folder, problems, {benchmark.name: benchmark for benchmark in usable})
-
-
-def _nothing_problem(benchmark: LoggedBenchmark) -> Problem:
-    counts = [f"{times} {kind}" for kind, times in sorted(benchmark.notes.items())]
-    counted = "; ".join(counts) or "it has no samples"
-    return Problem(f"there is nothing to take in it: {counted}", benchmark.logs[0])
-
-
-# Reading
-
-
-def _read(
-    log: OpenLog, benchmark: LoggedBenchmark, problems: list[Problem], choice: LogChoice
-) -> None:
-    """Add a log's samples to their benchmark."""
-    target = benchmark.target(log.about)
-    before = dict(benchmark.numbers)
-    # thousands of samples may have the same fault
-    report = FileReport(log.path)
-    with benchmark.kept.open("ab") as file:
-        for sample in log.samples:
-            line = _line(sample, log, target, benchmark, before, choice)
-            if isinstance(line, Problem):
-                report.dropped += 1
-                report.tell(line)
-            else:
-                file.write(line)
-    problems += report.problems
-    if more := report.dropped - len(report.problems):
-        problems.append(Problem(f"and {more} more samples like these", log.path))
-
-
-def _line(
-    sample: InspectSample | Problem,
-    log: OpenLog,
-    target: Mapping[str, str],
-    benchmark: LoggedBenchmark,
-    before: Mapping[tuple[str, str], int],
-    choice: LogChoice,
-) -> bytes | Problem:
-    """Return the line that is kept of a sample, possibly empty, or its problem."""
-    if isinstance(sample, Problem):
-        return sample
-    try:
-        row = kept_of(sample, log.about, target, benchmark, before, choice)
-        return b"" if row is None else msgspec.json.encode(as_object(row)) + b"\n"
-    except UnfitError as error:
-        name = f"sample {str(sample.id)[:100]}"
-        return Problem(error.what, log.path, key=name, hint=error.hint)
+    return LogFolder(folder, problems, {one.name: benchmarks[one.name] for one in sources})
 
 
 def _benchmark(
-    log: OpenLog, into: Path, benchmarks: dict[str, LoggedBenchmark], names: Names
+    log: OpenLog,
+    into: Path,
+    benchmarks: dict[str, LoggedBenchmark],
+    names: Names,
+    choice: LogChoice,
 ) -> LoggedBenchmark:
     """Return the benchmark of a log's task, adding a new one. Raises `InputError`."""
     about = log.about
-    behaviour, described = behaviour_of(about)
+    behaviour, described = _behaviour(about)
     task = behaviour or about.task.rsplit("/", 1)[-1]
     name = task if Branch.parse(task) else names.ours(task)
     if name is None:
         raise InputError(Problem(f"{task[:100]!r} cannot be the name of a benchmark", log.path))
     if name not in benchmarks:
         folder = into / folder_of(name)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.joinpath("runs", "logs").mkdir(parents=True)
         title = behaviour or about.task_display_name or about.task
-        description = (
-            described
-            or about.task_description
-            or f"From logs of Inspect, of the task {about.task}."
+        otherwise = f"From logs of Inspect, of the task {about.task}."
+        description = described or about.task_description or otherwise
+        tested = {role: list(known) for role, known in choice.tested.get(name, {}).items()}
+        benchmarks[name] = LoggedBenchmark(
+            name, title, description, folder, choice, LoggedTargets(tested)
         )
-        benchmarks[name] = LoggedBenchmark(name, title, description, folder)
     benchmarks[name].logs.append(log.path)
     return benchmarks[name]
+
+
+def _behaviour(about: InspectResults) -> tuple[str | None, str | None]:
+    """Return name and description of the behaviour that a log of Bloom measures: all its logs have
+    the same task name."""
+    behaviour = (about.metadata or {}).get("behavior")
+    if AUDITOR not in (about.model_roles or {}) or not isinstance(behaviour, dict):
+        return None, None
+    name, described = (behaviour.get(key) for key in ("name", "description"))
+    if not isinstance(name, str) or not name:
+        return None, None
+    return name, described if isinstance(described, str) else None

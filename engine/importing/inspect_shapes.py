@@ -6,6 +6,7 @@ Events, which are most of a sample, stay undecoded until they are needed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -78,39 +79,9 @@ class InspectSample(Struct):
     events_data: Raw = Raw(b"null")
     message_pool: Raw = Raw(b"[]")
     attachments: Raw = Raw(b"{}")
-    timelines: Raw = Raw(b"null")
 
 
-class SampleParts(Struct):
-    """A sample with undecoded fields, as decoding needs up to fifty times the bytes. Fields without
-    a default are always present."""
-
-    id: Raw
-    epoch: Raw
-    input: Raw
-    target: Raw
-    messages: Raw
-    uuid: Raw = Raw(b"null")
-    scores: Raw = Raw(b"null")
-    metadata: Raw = Raw(b"null")
-    model_usage: Raw = Raw(b"null")
-    role_usage: Raw = Raw(b"null")
-    error: Raw = Raw(b"null")
-    limit: Raw = Raw(b"null")
-    events: Raw = Raw(b"[]")
-    events_data: Raw = Raw(b"null")
-    message_pool: Raw = Raw(b"[]")
-    attachments: Raw = Raw(b"{}")
-    timelines: Raw = Raw(b"null")
-
-
-_EVENTS: Final = ("events", "events_data", "message_pool", "attachments", "timelines")
-_VALUES: Final = tuple(name for name in InspectSample.__struct_fields__ if name not in _EVENTS)
-
-
-class InspectScorer(Struct):
-    name: str
-    options: dict[str, Any] | None = None
+_EVENTS: Final = ("events", "events_data", "message_pool", "attachments")
 
 
 class InspectResults(Struct):
@@ -129,8 +100,6 @@ class InspectResults(Struct):
     solver_args: Any = None
     packages: dict[str, str] = {}
     metadata: dict[str, Any] | None = None
-    viewer: dict[str, Any] | None = None
-    scorers: list[InspectScorer] | None = None
     shards: dict[str, Any] | None = None
 
 
@@ -148,7 +117,7 @@ class WholeLog(Struct):
     """A log that is a single JSON document."""
 
     eval: Raw
-    samples: list[SampleParts] | None = None
+    samples: list[Raw] | None = None
 
 
 # JSON
@@ -180,29 +149,35 @@ def _null(match: re.Match[bytes]) -> bytes:
 
 def evaluated(raw: Raw, path: Path, key: str | None) -> InspectResults | Problem:
     """Decode a log's header; return it, or the problem with it."""
-    if _size(raw) > LARGEST_VALUES:
+    if _size([raw]) > LARGEST_VALUES:
         return Problem(f"`eval` has more than {LARGEST_VALUES >> 20} MB", path, key=key)
     return decoded(bytes(raw), InspectResults, path, key)
 
 
-def sample_of(parts: SampleParts, path: Path, key: str) -> InspectSample | Problem:
-    """Decode a sample, without its events if they are too large; return it, or its problem."""
-    values: dict[str, Raw] = {name: getattr(parts, name) for name in _VALUES}
-    if sum(map(_size, values.values())) > LARGEST_VALUES:
+def sample_of(raw: bytes | Raw, path: Path, key: str) -> InspectSample | Problem:
+    """Decode a sample, without its events if they are too large; return it, or its problem.
+
+    Its members stay undecoded until their sizes are known: values may need fifty times the bytes.
+    """
+    members = decoded(bytes(raw), dict[str, Raw], path, key)
+    if isinstance(members, Problem):
+        return members
+    events: dict[str, Raw] = {name: members.pop(name) for name in _EVENTS if name in members}
+    values = {
+        name: value
+        for name in InspectSample.__struct_fields__
+        if (value := members.get(name)) is not None and bytes(value) != b"null"
+    }
+    if _size(values.values()) > LARGEST_VALUES:
         what = f"what was said and found in it has more than {LARGEST_VALUES >> 20} MB"
         return Problem(what, path, key=key)
-    there = [(name.encode(), bytes(raw)) for name, raw in values.items()]
-    members = (b'"%s":%s' % member for member in there if member[1] != b"null")
-    sample = decoded(b"{%s}" % b",".join(members), InspectSample, path, key)
-    events = {name: getattr(parts, name) for name in _EVENTS}
-    if isinstance(sample, InspectSample) and sum(map(_size, events.values())) <= LARGEST_VALUES:
-        for name, raw in events.items():
-            setattr(sample, name, raw)
-    return sample
+    if _size(events.values()) <= LARGEST_VALUES:
+        values |= events
+    return decoded(msgspec.json.encode(values), InspectSample, path, key)
 
 
-def _size(raw: Raw) -> int:
-    return memoryview(raw).nbytes
+def _size(parts: Iterable[Raw]) -> int:
+    return sum(memoryview(part).nbytes for part in parts)
 
 
 # Events, which are needed if a sample's messages are not the target's own
@@ -226,30 +201,6 @@ class _Event(Struct):
 
 class _Pool(Struct):
     messages: list[LoggedMessage] = []
-
-
-class _Span(Struct):
-    branches: list[_Span] = []
-
-    @property
-    def all_branches(self) -> int:
-        return sum(1 + branch.all_branches for branch in self.branches)
-
-
-class _Timeline(Struct):
-    name: str = ""
-    root: _Span = msgspec.field(default_factory=_Span)
-
-
-def target_branches(sample: InspectSample) -> int:
-    """Count how often the target's conversation was rolled back or restarted; 0 if the log does not
-    say."""
-    try:
-        lines = msgspec.json.decode(sample.timelines, type=list[_Timeline] | None)
-        # with several audits of a sample, names precede the role
-        return sum(line.root.all_branches for line in lines or () if line.name.endswith("target"))
-    except (msgspec.DecodeError, RecursionError):
-        return 0
 
 
 def last_target_call(sample: InspectSample) -> list[LoggedMessage]:

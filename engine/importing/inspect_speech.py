@@ -13,7 +13,6 @@ from engine.importing.inspect_shapes import (
     LoggedMessage,
     MessagePart,
     last_target_call,
-    target_branches,
 )
 
 AUDITOR: Final = "auditor"
@@ -22,7 +21,6 @@ TARGET: Final = "target"
 
 _SYSTEM: Final = frozenset({"system", "developer"})
 _USER, _TARGET = Speaker.USER.value, Speaker.TARGET.value
-_BRANCHES: Final = "branches that were rolled back, and that its judge may have seen"
 _SHOWN: Final = 2_000
 """Characters of a system message that a note shows."""
 
@@ -60,7 +58,6 @@ def alternating_turns(sample: InspectSample, roles: Iterable[str]) -> Alternatin
         last = last_target_call(sample)
         if last and not _contains(messages, last[-1]):
             messages = last  # the sample's messages are the auditor's own
-        result.asides[_BRANCHES] += target_branches(sample)
     for message in messages:
         _add(result, message)
     result.asides = +result.asides

@@ -2,7 +2,8 @@
 
 A conversation is a sample, with the scenario's id and the sample's number, from 1, as its epoch.
 Each judge and pass is a scorer, and so is `counts`, what counts for the conversation: C is a pass,
-I a fail, N unscored. What Inspect has no field for is in metadata.
+I a fail. What is unscored is no score, as Inspect counts its `N` as a fail, but is in the sample's
+metadata, as is what Inspect has no field for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ VERSION: Final = 2
 """The version of Inspect's log format."""
 COUNTS: Final = "counts"
 """The scorer with what counts for a conversation."""
-_VALUES: Final[Mapping[bool | None, str]] = {True: "C", False: "I", None: "N"}
+_VALUES: Final[Mapping[bool | None, str | None]] = {True: "C", False: "I", None: None}
+UNSCORED: Final = "unscored"
+"""The key of a sample's metadata with the scores that are none."""
 _SHOULD_BE: Final = {Track.POSITIVE: "present", Track.NEGATIVE: "absent"}
 _ANSWERS: Final = {True: "present", False: "absent", None: None}
 _FINISHES: Final = {
@@ -185,17 +188,15 @@ class _LogHeader:
 
     def _score(self, name: str) -> dict[str, Any]:
         values = self._scores[name]
-        scored = [value for value in values if value != _VALUES[None]]
-        unscored = len(self.summaries) - len(scored)
         score: dict[str, Any] = {
             "name": name,
             "scorer": name,
-            "scored_samples": len(scored),
-            "unscored_samples": unscored,
+            "scored_samples": len(values),
+            "unscored_samples": len(self.summaries) - len(values),
             "metrics": {},
         }
-        if scored:
-            rate = scored.count(_VALUES[True]) / len(scored)
+        if values:
+            rate = values.count("C") / len(values)
             score["metrics"] = {"accuracy": {"name": "accuracy", "value": rate}}
         return score
 
@@ -214,6 +215,9 @@ def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) 
             for part, amount in _usage(usage).items():
                 of_name[part] = of_name.get(part, 0) + amount
     messages = [_message(conversation, message) for message in conversation.messages]
+    given = dict(_scores(conversation))
+    scores = {name: score for name, score in given.items() if score["value"] is not None}
+    unscored = {name: score for name, score in given.items() if name not in scores}
     sample: dict[str, Any] = {
         "id": take.key.scenario_id,
         "epoch": take.key.sample + 1,
@@ -223,8 +227,8 @@ def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) 
         "output": _output(conversation),
         "events": list(_events(conversation)),
         "events_data": {"messages": messages, "calls": []},
-        "scores": dict(_scores(conversation)),
-        "metadata": _metadata(conversation),
+        "scores": scores,
+        "metadata": {**_metadata(conversation), **({UNSCORED: unscored} if unscored else {})},
         "model_usage": by_model,
         "role_usage": by_role,
         "started_at": _time(take.at or 0),

@@ -18,6 +18,8 @@ NOTE: Final = "/"
 it."""
 CONFIG: Final = f"{NOTE}config"
 """The path of the note of the configuration under which the newest import was made, as JSON."""
+TESTED: Final = f"{NOTE}tested"
+"""The path of the note of the settings under which imported logs tested their models, as JSON."""
 
 _WANTED: Final = ("metric", "scenario", "review")
 _DONE: Final = ("take", "state", "attempt")

@@ -108,7 +108,8 @@ def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
     def said_by(*words: str) -> str:
         return crosswind(root, *words, code=0).out
 
-    said = said_by("import", *map(str, logs.iterdir()))
+    names = [word for name in ("includes", "polite", "brief") for word in ("--metric", name)]
+    said = said_by("import", *map(str, logs.iterdir()), *names)
     assert "sums: added 12 conversations, 48 messages, 6 scenarios, 12 takes, 12 verdicts" in said
     assert "sum-1.polite__mockllm-model" in said_by("search", "are you sure")
     judged = "sum-2.includes__mockllm-model"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.benchmark import ConversationKey, Speaker, Track
+from engine.benchmark import ConversationKey, Speaker
 from engine.config.benchmark_file import load_definition
 from engine.importing import inspect_files
 from tests.engine.commands import command, crosswind
@@ -62,7 +62,8 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
     write = document if form == "json" else archive
     more = {"zstd": {"compression": 93}, "deflate": {"compression": 8}, "json": {}}[form]
     write(path, header(), samples, **more)
-    code, report, complained = take_in(path)
+    words = ("--metric", "includes", "--metric", "polite", "--metric", "short")
+    code, report, complained = take_in(path, *words)
     assert (code, complained, report["problems"]) == (0, "", [])
     [told] = report["benchmarks"]
     assert (told["benchmark"], told["source"]) == ("sums", str(path))
@@ -81,7 +82,7 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
     assert said == [one["content"] for one in TALK[1:]]
     assert stored is not None
     assert (stored.user_goal, stored.target_system_prompt) == ("What is 1+1?", "Be brief.")
-    assert take_in(path)[1]["benchmarks"][0]["unchanged"] == 5
+    assert take_in(path, *words)[1]["benchmarks"][0]["unchanged"] == 5
 
 
 def test_methods_say_nothing_of_what_models_of_a_log_were_told(
@@ -105,7 +106,7 @@ def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
     scores = {"one": "C", "two": "I"}
     samples = [sample(1, scores), sample(2, scores, other), sample(3, scores)]
     archive(tmp_path / "log.eval", header(), samples)
-    assert take_in(tmp_path / "log.eval")[0] == 0
+    assert take_in(tmp_path / "log.eval", "--metric", "one", "--metric", "two")[0] == 0
     said = {}
     with ours.reader() as reader:
         for take in reader.takes("sums"):
@@ -119,45 +120,46 @@ def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
     }
 
 
-def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
+def test_a_dimension_of_an_auditor_is_taken_by_name_and_read_as_a_person_says(
     ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
-    scales = {
-        "realism": {"palette": "good-high", "min": 1, "max": 10},
-        "gratitude": {"palette": "good-low", "min": 1, "max": 10},
-    }
-    about = audit(
-        viewer={
-            "task_samples_view": {
-                "score_color_scales": scales,
-                "score_labels": {"realism": "How real"},
-            }
-        }
-    )
     scores = {"audit_judge": {"realism": 6, "gratitude": 5, "concerning": 6}}
-    archive(tmp_path / "p.eval", about, [sample("seed", scores)])
-    code, report, _ = take_in(tmp_path / "p.eval")
+    path = archive(tmp_path / "p.eval", audit(), [sample("seed", scores)])
+    code, _, complained = take_in(path)
+    assert code == 2
+    assert complained == (
+        f"crosswind: {path}: it has several scores: concerning, gratitude, realism (name what to "
+        "take: `--metric NAME`, which may be repeated)\n"
+    )
+    code, report, _ = take_in(path, "--metric", "concerning", "--present-from", "6")
     assert code == 0
-    metrics = load_definition(ours.root / "benchmarks/audit/benchmark.yaml").metrics
-    assert metrics[0].name == "How real"
-    assert {metric.id: metric.track for metric in metrics} == {
-        "realism": Track.POSITIVE,
-        "gratitude": Track.NEGATIVE,
-        "concerning": Track.NEGATIVE,
-    }
     assert verdicts(ours, "audit") == {
-        "seed.realism__mockllm-target": ("audit_judge", True, True),
-        "seed.gratitude__mockllm-target": ("audit_judge", False, True),
-        "seed.concerning__mockllm-target": ("audit_judge", True, False),
+        "seed.concerning__mockllm-target": ("audit_judge", True, True)
     }
-    read_as = report["benchmarks"][0]["read_as"]
-    assert "metric realism (positive): from 6 of 10 on it counts as present" in read_as
-    assert any(one.startswith("metric concerning") and "assumed" in one for one in read_as)
+    assert report["benchmarks"][0]["read_as"] == [
+        "metric concerning (positive): from 6 on it counts as present; the type is assumed, "
+        "change it in benchmark.yaml and import again"
+    ]
+    assert report["benchmarks"][0]["notes"] == {"scores that were not asked for, left out": 2}
     with ours.reader() as reader:
-        [take] = reader.takes("audit", ConversationKey("seed.realism", "mockllm-target"))
+        [take] = reader.takes("audit", ConversationKey("seed.concerning", "mockllm-target"))
         assert take.user_model == "mockllm/auditor"
         [verdict] = reader.verdicts(take.seq)
-    assert verdict.justification.startswith("realism: 6 (from 6 of 10 on")
+    assert verdict.justification.startswith("concerning: 6 (from 6 on")
+
+
+def test_a_task_with_several_scores_keeps_no_other_from_coming_in(
+    ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    archive(tmp_path / "a.eval", header("other"), [sample()])
+    for name in ("b", "c"):
+        scores = {"one": "C", "two": "I"}
+        archive(tmp_path / f"{name}.eval", header(eval_id=name), [sample(1), sample(2, scores)])
+    code, report, _ = take_in(tmp_path)
+    assert code == 1
+    [problem] = report["problems"]
+    assert problem.startswith(f"{tmp_path / 'b.eval'}: it has several scores: includes, one, two")
+    assert [one["benchmark"] for one in report["benchmarks"]] == ["other"]
 
 
 def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
@@ -170,7 +172,6 @@ def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
     assert take_in(tmp_path / "b.eval")[0] == 0
     defined = load_definition(ours.root / "benchmarks/flattery/benchmark.yaml")
     assert defined.description == "Praise that nobody earned."
-    assert defined.metrics[0].definition == "Praise that nobody earned."
 
 
 def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_of_them_together(
@@ -178,7 +179,7 @@ def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_o
 ) -> None:
     scored = [sample(f"seed-{n}", {"judge": {"bold": n, "kind": n + 1}}) for n in range(3, 9)]
     archive(tmp_path / "p.eval", audit(), scored)
-    take_in(tmp_path / "p.eval")
+    take_in(tmp_path / "p.eval", "--metric", "bold", "--metric", "kind", "--present-from", "6")
     config = ours.root / "config.yaml"
     target = {"id": "mockllm-target", "model": "steadfast", "source": "offline"}
     config.write_text(f"{config.read_text()}  - {json.dumps(target)}\n")
@@ -202,7 +203,7 @@ def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
     defined.write_text(defined.read_text("utf-8").replace("positive", "negative"), "utf-8")
     assert take_in(path, "--metric", "a", "--present-from", "60")[0] == 0
     assert verdicts(ours, "sums")["1.a__mockllm-model"] == ("a", True, False)
-    code, report, _ = take_in(path)
+    code, report, _ = take_in(path, "--metric", "b")
     [refused] = report["benchmarks"][0]["refused"]
     assert code == 1
     assert refused.startswith(f"{path}: the workspace's benchmark has other metrics: it has no b")
@@ -228,8 +229,7 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
         message("user", "now?"),
         message("assistant", "Still nothing."),
     ]
-    lines = [{"name": "target", "root": {"branches": [{"branches": [{}]}]}}, {"name": "auditor"}]
-    archive(tmp_path / "t.eval", audit(), [sample(1, {"j": 9}, messages, timelines=lines)])
+    archive(tmp_path / "t.eval", audit(), [sample(1, {"j": 0.9}, messages)])
     _, report, _ = take_in(tmp_path / "t.eval")
     assert report["benchmarks"][0]["notes"] == {
         "beginnings of replies that were written for the target, not shown as speech": 1,
@@ -237,7 +237,6 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
         "messages that follow one of the same side, joined with it, not shown as speech": 1,
         "pictures, files and other contents that are no text, not shown as speech": 1,
         "replies before the user's first message, not shown as speech": 1,
-        "branches that were rolled back, and that its judge may have seen, not shown as speech": 2,
         "tool calls, not shown as speech": 1,
         "tool results, not shown as speech": 1,
     }
@@ -367,6 +366,27 @@ def test_two_settings_of_one_model_are_two_targets_and_the_difference_is_told(
     assert "sk-secret" not in json.dumps(report)
 
 
+def test_another_setting_that_is_imported_later_is_numbered_beside_the_first(
+    ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    logs = []
+    for prompt in ("A", "B", "C"):
+        about = header(eval_id=prompt, task_args={"prompt": prompt})
+        said = [*TALK[:2], message("assistant", f"It is 2, says {prompt}.")]
+        logs.append(archive(tmp_path / f"{prompt}.eval", about, [sample(1, None, said)]))
+    told = [take_in(log)[1]["benchmarks"][0] for log in (*logs[:2], logs[1], logs[2], logs[0])]
+    assert [one["added"].get("takes", 0) for one in told] == [1, 1, 0, 1, 0]
+    assert sorted(verdicts(ours, "sums")) == [
+        "1__mockllm-model",
+        "1__mockllm-model-2",
+        "1__mockllm-model-3",
+    ]
+    difference = 'is mockllm/model with task_args.prompt "C" (the first: "A")'
+    assert told[3]["read_as"][0] == f"target mockllm/model 3 {difference}"
+    with ours.reader() as reader:
+        assert [take.number for take in reader.takes("sums")] == [0, 0, 0]
+
+
 def test_scores_are_read_as_inspect_reads_them_and_the_rest_is_counted(
     ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
@@ -443,11 +463,6 @@ BAD_ID = SAMPLE.replace('"id": 1', '"id": []')
 GOOD = {"samples/1_epoch_1.json": SAMPLE, "header.json": HEADER}
 
 
-def twice(path: Path) -> None:
-    packed(path, {**GOOD, "samples/1_epoch_2.json": SAMPLE})
-    path.write_bytes(path.read_bytes().replace(b"1_epoch_2", b"1_epoch_1"))
-
-
 def cut(path: Path) -> None:
     packed(path, GOOD)
     path.write_bytes(path.read_bytes()[:-40])
@@ -490,12 +505,6 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: packed(path, {**GOOD, "header.json": '{"version": 2, "eval": {}}'}),
         "header.json: is not as Inspect writes it",
     ),
-    "twice": (twice, "samples/1_epoch_1.json: is in the archive twice"),
-    "path": (
-        lambda path: packed(path, {**GOOD, "samples/../../x_epoch_1.json": SAMPLE}),
-        "samples/../../x_epoch_1.json: this name of a member leads out of the archive",
-    ),
-    "bzip2": (lambda path: packed(path, GOOD, 12), "is compressed in a way (number 12) no log has"),
     "bomb": (
         lambda path: packed(path, {**GOOD, "samples/9_epoch_1.json": b" " * 4_000_000}),
         "would unpack to 3 MB, which is more than 200 times its size",

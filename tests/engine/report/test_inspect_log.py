@@ -134,10 +134,30 @@ def test_what_failed_or_has_no_verdict_says_so(played: list[Conversation]) -> No
     first, second = log["samples"]
     assert first["error"]["message"] == "HTTP 500"
     assert first["scores"] == {}
-    assert second["scores"]["counts"]["value"] == "N"
-    assert second["scores"]["counts"]["metadata"] == {"unscored": "a tie"}
+    assert "counts" not in second["scores"]
+    assert second["metadata"]["unscored"]["counts"]["metadata"] == {"unscored": "a tie"}
     assert log["results"]["completed_samples"] == 1
     assert log["results"]["scores"][0]["metrics"] == {}
+
+
+def test_accuracy_is_that_of_what_is_scored_as_inspect_counts_it(
+    played: list[Conversation],
+) -> None:
+    passed = [True, None, False, True]
+    log = document(
+        [replace(one, passed=given) for one, given in zip(played[:4], passed, strict=True)]
+    )
+    held(log)
+    values = [
+        sample["scores"]["counts"]["value"]
+        for sample in log["samples"]
+        if "counts" in sample["scores"]
+    ]
+    # Inspect's `value_to_float`, and its mean of the samples that have the score
+    floats = [{"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}[value] for value in values]
+    [counts] = [one for one in log["results"]["scores"] if one["name"] == "counts"]
+    assert counts["metrics"]["accuracy"]["value"] == sum(floats) / len(floats) == 2 / 3
+    assert (counts["scored_samples"], counts["unscored_samples"]) == (3, 1)
 
 
 def test_nothing_makes_no_log() -> None:
