@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from engine.benchmark import AnswerForm, name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
+from engine.config.model_ends import model_end
 from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
 from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE, extra_body_problems
 from engine.config.wording import did_you_mean, nearest_word, quotable
@@ -341,7 +342,19 @@ def warnings_of(document: YamlDocument) -> tuple[str, ...]:
             what = f"is sent as `{quotable(name)}`; if the server's name begins with `{_PREFIX}`, "
             what += "write another word for `source` beside its `base_url`"
             warnings.append(_warning(document, (*spec.at, "model"), what))
+        warnings += _end_warnings(spec, document)
     return tuple(warnings)
+
+
+def _end_warnings(spec: _WrittenModel, document: YamlDocument) -> Iterator[str]:
+    """A note of a model that its own provider stops to serve."""
+    name, source = spec.text("model"), spec.text("source")
+    if name is None or source is None or spec.text("base_url") is not None:
+        return
+    if (end := model_end(source.strip().lower(), name)) is not None:
+        what = f"ends on {end.day}, as {end.told_by} says: what it has said cannot be played again "
+        what += "after that"
+        yield _warning(document, (*spec.at, "model"), what)
 
 
 def _secret_warnings(spec: _WrittenModel, document: YamlDocument) -> Iterator[str]:
