@@ -6,6 +6,10 @@ import json
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import Final
+
+BATCH_MARK: Final = "crosswind"
+"""What our names for batches begin with, so that a provider's list says whose they are."""
 
 
 def digest(value: object) -> str:

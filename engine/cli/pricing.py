@@ -18,6 +18,7 @@ from engine.cli.trusting import pass_gate, require_trust
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.errors import InputError, Problem
+from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.costs.estimate import (
     FEWEST,
     LONGEST_WORDS,
@@ -335,6 +336,7 @@ def checked(
     with session.reader_or_empty() as reader:
         if (usd := reader.unsettled_usd()) >= CENT:
             notes = [*notes, f"{cut_off_words(usd)}, and are counted so"]
+        notes = [*notes, *batch_lines(reader)]
     total = list(total_lines(planned.total, session.config, spent, planned.call_usd))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
     # the order carries the price that is agreed to, so that the engine can keep it

@@ -52,6 +52,7 @@ from engine.cli.session import Session, open_session, whole_order
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow, again_order
+from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.order import PILOT_SCENARIOS, Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
@@ -602,6 +603,9 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
         if failures:
             out(what_next(failures, "crosswind run"))
     out("\n".join(total_lines(planned.total, session.config, spent, planned.call_usd)))
+    with session.reader_or_empty() as reader:
+        for line in batch_lines(reader):
+            out(line)
     for finding in found.standing if arguments.strict else ():
         out(str(finding))
     lists = "; `--strict` lists them" if found.standing and not arguments.strict else ""

@@ -27,6 +27,7 @@ from engine.display import plural
 from engine.errors import InputError
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
+from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.order import budget_words, cut_off_words
 from engine.pipeline.planner import CENT, RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
@@ -155,6 +156,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "workspace_budget_usd": status.session.config.workspace_budget,
         **_spending_json(status),
         "unsettled_usd": status.watch.reader.unsettled_usd(),
+        "batches": [*batch_lines(status.watch.reader)],
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
@@ -230,6 +232,7 @@ def _print(status: Status) -> None:
 def _sentences_below(status: Status) -> Iterator[str]:
     """What is said below the table."""
     yield from _spending_lines(status)
+    yield from batch_lines(status.watch.reader)
     for info in status.watch.benchmarks:
         for target in info.targets:
             others = status.watch.progress.target(info.name, target.id).served_by_others

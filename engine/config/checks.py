@@ -168,6 +168,7 @@ def _spec_problems(
     at = (*spec.at, "extra_body")
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
     yield from application_problems(spec.at, spec.keys, document)
+    yield from _batch_problems(spec, document)
     source, model = source_of(spec.keys), spec.text("model")
     # the schema reports that it is missing; the rest depends on it
     if not source:
@@ -230,6 +231,22 @@ def _local_problems(
         if spec.keys.get(key) is not None:
             what = f"`source: {LOCAL}` does not have this key: Crosswind runs the model itself"
             yield document.problem((*spec.at, key), what, hint="delete it", of_key=True)
+
+
+def _batch_problems(spec: _WrittenModel, document: YamlDocument) -> Iterator[Problem]:
+    if not spec.keys.get("batch"):
+        return
+    what = None
+    if spec.at[0] in {"targets", "user_model"}:
+        what = "each turn of a conversation waits for the one before it, and a batch takes a day"
+    elif source_of(spec.keys) in {OFFLINE, LOCAL, *APPLICATIONS}:
+        what = "only models of a provider that has batches can be asked in them"
+    if what is not None:
+        yield document.problem((*spec.at, "batch"), what, hint="delete it", of_key=True)
+    extra = spec.keys.get("extra_body")
+    if isinstance(extra, dict) and "service_tier" in extra:
+        what = "a batch has no service tier: choose one of the two"
+        yield document.problem((*spec.at, "batch"), what, hint="delete it", of_key=True)
 
 
 def _source_hint(source: str) -> str:

@@ -36,6 +36,7 @@ from engine.config.values import (
     PYTHON,
     Call,
     Effort,
+    GivenBatch,
     GivenForm,
     GivenPace,
     GivenPeople,
@@ -239,6 +240,11 @@ class ModelSpec(Shape):
     """The price of the model at its address, once for all of its entries. Left out, it is the cost
     that the provider reports, or else the published price; without either, the cost is unknown,
     never zero."""
+
+    batch: GivenBatch = Field(default=False, description="`true`, `false` or `first`")
+    """Whether judge, checks and generator ask OpenAI or Anthropic in batches, at half the price and
+    within a day. What is to be asked again is asked in the next batch or, with `first`, at once and
+    at full price."""
 
     @field_serializer("extra_headers")
     def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:

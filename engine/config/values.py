@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -235,6 +235,9 @@ Call = Annotated[str, AfterValidator(_call)]
 SessionChoice = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_served_choice)]
 GivenStance = Annotated[Stance, _one_of(Stance)]
+BATCH_FIRST: Final = "first"
+GivenBatch = bool | Literal["first"]
+"""Whether calls are made in batches; `first`, if only those that are no repetition."""
 GivenForm = Annotated[AnswerForm | None, _one_of(AnswerForm)]
 GivenUserAudit = Annotated[UserAuditMode, _one_of(UserAuditMode)]
 GivenReview = Annotated[ReviewMode, _one_of(ReviewMode)]

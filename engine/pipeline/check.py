@@ -149,7 +149,8 @@ async def make_check(
     Return that reason; None where there is an answer.
     """
     messages = user_messages(bench.reader.messages(take))
-    model = bench.model_for(asking.checker, Role.CHECKER, Stage.EVALUATE, unit, target)
+    checker, role, stage = asking.checker, Role.CHECKER, Stage.EVALUATE
+    model = bench.model_for(checker, role, stage, unit, target, batched=True)
     answers: tuple[CheckAnswer, ...] = ()
     unusable = None
     try:
@@ -165,7 +166,8 @@ async def make_check(
             unusable=unusable,
             depends=dict(asking.made_from),
             served_by=model.served_by,
-        )
+        ),
+        *model.settled(),
     )
     return unusable
 

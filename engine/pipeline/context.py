@@ -160,9 +160,11 @@ class RunContext(BenchmarkContext):
         target: str | None = None,
         *,
         session: str = "",
+        batched: bool = False,
     ) -> RecordedModel:
         """Open a model whose calls are charged to the run's budget and recorded as attempts of this
-        row of work. Raises `InputError` where it cannot be opened."""
+        row of work; with `batched`, the caller stores them with what they came to. Raises
+        `InputError` where it cannot be opened."""
         return RecordedModel(
             model=self.models.open(spec),
             identity=spec.identity,
@@ -174,6 +176,7 @@ class RunContext(BenchmarkContext):
             role=role,
             target=target,
             session=session,
+            batched=batched,
             on_other=self._other_answered,
             on_loose=self._answered_loosely,
             on_printed=self.faults.keep_printed,

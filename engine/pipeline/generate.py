@@ -152,14 +152,16 @@ async def _generate_metrics(
     bench: RunContext, work: WorkItem, depends: dict[str, str]
 ) -> list[Metric]:
     definition = bench.definition
-    model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_METRICS, bench.name)
-    metrics = await gen_metrics(
-        model,
-        benchmark=bench.name,
-        title=definition.title,
-        description=definition.description,
-        user_context=definition.user_context,
-    )
+    generator, stage = bench.config.generator, Stage.GEN_METRICS
+    model = bench.model_for(generator, Role.GENERATOR, stage, bench.name, batched=True)
+    with model.settling():
+        metrics = await gen_metrics(
+            model,
+            benchmark=bench.name,
+            title=definition.title,
+            description=definition.description,
+            user_context=definition.user_context,
+        )
     metrics = _that_can_hold(bench, metrics)
     replaced = [
         MetricRow(benchmark=bench.name, metric=metric, source="file", depends=None)
@@ -375,25 +377,28 @@ async def _write_bases(
     """Write bases in batches, telling each call what exists, and ask again for those of which an
     answer held none that is usable. `written` receives them as they are stored: those before a
     failure are kept."""
-    model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
+    generator, stage = bench.config.generator, Stage.GEN_SCENARIOS
+    model = bench.model_for(generator, Role.GENERATOR, stage, metric.id, batched=True)
     depends = base_inputs(bench, metric)
     anew = {scenario_id(metric.id, number) for number in numbers}
     existing = [scenario for scenario in bases_of(bench, metric) if scenario.base_id not in anew]
     while left := numbers[len(written) :]:
         if written:
             await bench.control.checkpoint()
-        scenarios = await gen_base_scenarios(
-            model,
-            metric,
-            benchmark=bench.name,
-            description=bench.definition.description,
-            user_context=bench.definition.user_context,
-            # shown to the model, or it would write the same few again and again
-            existing=[*existing, *written],
-            numbers=left[:AT_ONCE],
-            turns=bench.config.generation.turns,
-        )
-        await bench.store.write(*(_row(bench, scenario, depends) for scenario in scenarios))
+        with model.settling():
+            scenarios = await gen_base_scenarios(
+                model,
+                metric,
+                benchmark=bench.name,
+                description=bench.definition.description,
+                user_context=bench.definition.user_context,
+                # shown to the model, or it would write the same few again and again
+                existing=[*existing, *written],
+                numbers=left[:AT_ONCE],
+                turns=bench.config.generation.turns,
+            )
+        rows = [_row(bench, scenario, depends) for scenario in scenarios]
+        await bench.store.write(*rows, *model.settled())
         written += scenarios
     for one, other, alike in near_duplicates([*existing, *written]):
         if other.id in anew:
@@ -434,17 +439,19 @@ class _VariantWriter:
             if variant_id(self.base.id, n) == self.variant
         )
         generator = self.bench.config.generator
-        model = self.bench.model_for(generator, Role.GENERATOR, Stage.GEN_SCENARIOS, self.variant)
-        scenario = await gen_variant(
-            model,
-            self.base,
-            number,
-            demographic,
-            benchmark=self.bench.name,
-            definition=self.bench.metrics[self.base.metric_id].definition,
-        )
+        stage = Stage.GEN_SCENARIOS
+        model = self.bench.model_for(generator, Role.GENERATOR, stage, self.variant, batched=True)
+        with model.settling():
+            scenario = await gen_variant(
+                model,
+                self.base,
+                number,
+                demographic,
+                benchmark=self.bench.name,
+                definition=self.bench.metrics[self.base.metric_id].definition,
+            )
         depends = variant_inputs(self.bench, self.base, demographic)
-        await self.bench.store.write(_row(self.bench, scenario, depends))
+        await self.bench.store.write(_row(self.bench, scenario, depends), *model.settled())
 
 
 def _row(bench: RunContext, scenario: Scenario, depends: dict[str, str]) -> ScenarioRow:

@@ -353,7 +353,12 @@ async def _give_verdict(
     """Return why there is no answer; None where there is one, or no further attempt makes sense.
     With `cut`, the reason why no answer would count, nobody is asked."""
     model = bench.model_for(
-        asking.judge, Role.EVALUATOR, Stage.EVALUATE, str(judging.key), judging.key.target_id
+        asking.judge,
+        Role.EVALUATOR,
+        Stage.EVALUATE,
+        str(judging.key),
+        judging.key.target_id,
+        batched=True,
     )
     metric = judging.metric
     made_from = depends(metric, model_digest(asking.judge), transcript)
@@ -376,7 +381,8 @@ async def _give_verdict(
     # unusable answers too: they were paid for, and count as attempts
     verdict = _verdict(judging, judged, model.label, asking.number)
     await bench.store.write(
-        replace(verdict, depends=made_from, jury=bench.config.jury, served_by=model.served_by)
+        replace(verdict, depends=made_from, jury=bench.config.jury, served_by=model.served_by),
+        *model.settled(),
     )
     if not isinstance(fault, AnswerError):
         return fault

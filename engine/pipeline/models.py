@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from engine.benchmark import AnswerForm, Role, Stage, Usage
 from engine.config.schema import Config, ModelId, ModelSpec, Target, UserModel
 from engine.config.secrets import Environment
-from engine.config.values import filled_in
+from engine.config.values import BATCH_FIRST, filled_in
 from engine.errors import ModelError, Problem
 from engine.identity import digest
 from engine.local_models import model_file
@@ -23,6 +24,8 @@ from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
 from engine.providers.attempts import FailureKind
+from engine.providers.batches.model_batches import CancellableLedger, ModelBatches
+from engine.providers.batches.queue import BatchUnansweredError
 from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,
@@ -38,6 +41,7 @@ from engine.providers.local.fitness import SLOTS, unfit_reason
 from engine.providers.local.server import ADDRESS, LocalServer
 from engine.providers.model import (
     Attempt,
+    BatchWork,
     JsonSchema,
     Message,
     Model,
@@ -53,13 +57,20 @@ from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
 from engine.store.reader import Reader
-from engine.store.tables import AttemptRow, LearnedRow, UnsettledRow, UnusableRow
+from engine.store.tables import (
+    AttemptRow,
+    BatchTakenRow,
+    LearnedRow,
+    StoredRow,
+    UnsettledRow,
+    UnusableRow,
+)
 from engine.trust import NOWHERE
 
 _CUT_OFF: Final = frozenset({"cancelled", FailureKind.AGENT_LOST.outcome})
 """The outcomes of requests that a server may have answered and billed without our knowing."""
 
-RecordAttempt = Callable[[AttemptRow | UnsettledRow | UnusableRow], None]
+RecordAttempt = Callable[[StoredRow], None]
 
 
 class OtherModel(NamedTuple):
@@ -259,6 +270,8 @@ class ModelOpener:
     on_note: Callable[[str], None]
     given: GivenValues | None = None
     """What agents are told of keys; None where this process makes the requests."""
+    ledger: CancellableLedger | None = None
+    """What is known of batches; None where none are made."""
     _servers: dict[Path, tuple[LocalServer, Accounts]] = field(default_factory=dict, init=False)
     """The servers of local models by the file of each."""
 
@@ -271,10 +284,20 @@ class ModelOpener:
         if spec.is_local:
             return self._local(spec)
         place = endpoint_of(spec, self.environment)
-        if self.given is not None:
+        if self.given is not None and not spec.batch:
             place = written_endpoint(place, spec, self.environment, self.given)
-        price = price_of(spec)
-        return real_model(place, self.accounts, label=spec.label, price=price, on_note=self.on_note)
+        batches = None
+        if spec.batch and self.ledger is not None:
+            only_first = spec.batch == BATCH_FIRST
+            batches = ModelBatches(self.ledger, self.accounts, only_first=only_first)
+        return real_model(
+            place,
+            self.accounts,
+            label=spec.label,
+            price=price_of(spec),
+            batches=batches,
+            on_note=self.on_note,
+        )
 
     def _local(self, spec: ModelSpec) -> Model:
         environment = self.environment
@@ -425,6 +448,9 @@ class RecordedModel:
     target: str | None = None
     session: str = ""
     """Identifies the conversation to the application; empty where there is none."""
+    batched: bool = False
+    """Whether its calls may be made in batches. Then whoever stores what they came to stores
+    `settled` with it."""
     turn: int = 0
     """The turn of the conversation that the next call is for; 0 where it has none."""
     clock: Callable[[], float] = time.monotonic
@@ -436,6 +462,24 @@ class RecordedModel:
     """Called with the row of work and what a function printed for it."""
     served_by: str | None = None
     """The other model that gave the last reply; None where the requested one did."""
+    _unstored: list[StoredRow] = field(default_factory=list, init=False)
+    _replies: int = field(default=0, init=False)
+
+    def settled(self) -> list[StoredRow]:
+        """The attempts at calls in batches, which were not told, to be stored in one transaction
+        with what they came to: until then, a later run gets the same results again."""
+        rows, self._unstored = self._unstored, []
+        return rows
+
+    @contextmanager
+    def settling(self) -> Iterator[None]:
+        """Store them also where the block fails with `ModelError`."""
+        try:
+            yield
+        except ModelError:
+            for row in self.settled():
+                self.tell(row)
+            raise
 
     @property
     def label(self) -> str:
@@ -486,11 +530,39 @@ class RecordedModel:
         seed: int,
         on_text: OnText | None,
     ) -> Reply:
+        batches = self.model.batches if isinstance(self.model, RealModel) else None
+        self._replies += 1
+        again = self._replies > 1
+        if self.batched and batches is not None and not (again and batches.only_first):
+            for _ in range(1 if batches.only_first else MOST_BATCHES):
+                with suppress(BatchUnansweredError):
+                    return await self._call(messages, schema, seed, on_text, in_batch=True)
+            if not batches.only_first:
+                words = f"{MOST_BATCHES} batches ended before it was answered"
+                raise ModelError(words, retryable=True)
+        return await self._call(messages, schema, seed, on_text, in_batch=False)
+
+    async def _call(
+        self,
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        on_text: OnText | None,
+        *,
+        in_batch: bool,
+    ) -> Reply:
         await self.budget.wait_until_agreed(self.role, self.identity)
         is_priced = self.budget.most_usd(self.role, self.identity) > 0
         most = most_tokens(messages, schema) if is_priced else 0
+        most_usd = self.budget.most_usd(self.role, self.identity, most)
         budget = self.budget.call(
-            self.role, self.identity, self.benchmark, self.unit, turn=self.turn, input_tokens=most
+            self.role,
+            self.identity,
+            self.benchmark,
+            self.unit,
+            turn=self.turn,
+            input_tokens=most,
+            leased=not in_batch,
         )
         async with budget as spend:
 
@@ -498,12 +570,13 @@ class RecordedModel:
                 spend(attempt.usage.cost_usd)
                 self._keep_attempt(attempt)
                 if attempt.outcome in _CUT_OFF and attempt.usage.cost_usd is None:
-                    usd = self.budget.most_usd(self.role, self.identity, most)
-                    self.tell(UnsettledRow(most_usd=usd))
+                    self.tell(UnsettledRow(most_usd=most_usd))
 
             model: Model = self.model
             if isinstance(model, RealModel):
                 model = model.caching(_COMES_AGAIN.get(self.role))
+                work = BatchWork(f"{self.benchmark} {self.stage} {self.unit} {self.role}", most_usd)
+                model = model.batched(work if in_batch else None)
             # other models make one attempt per reply, so timing them from outside is enough
             if isinstance(model, ReportingModel):
                 model = model.in_session(self.session).telling(keep)
@@ -538,26 +611,28 @@ class RecordedModel:
             keep(Attempt(outcome, None, took, None, usage, detail))
 
     def _keep_attempt(self, attempt: Attempt) -> None:
-        self.tell(
-            AttemptRow(
-                benchmark=self.benchmark,
-                stage=self.stage,
-                unit=self.unit,
-                target=self.target,
-                role=self.role,
-                model=self.label,
-                outcome=attempt.outcome,
-                status=attempt.status,
-                duration_ms=attempt.duration_ms,
-                usage=attempt.usage,
-                detail=attempt.detail,
-                first_token_ms=attempt.first_token_ms,
-                served=attempt.served,
-                is_other=attempt.is_other,
-                route=attempt.route,
-                cost_reported=attempt.cost_reported,
-            )
+        row = AttemptRow(
+            benchmark=self.benchmark,
+            stage=self.stage,
+            unit=self.unit,
+            target=self.target,
+            role=self.role,
+            model=self.label,
+            outcome=attempt.outcome,
+            status=attempt.status,
+            duration_ms=attempt.duration_ms,
+            usage=attempt.usage,
+            detail=attempt.detail,
+            first_token_ms=attempt.first_token_ms,
+            served=attempt.served,
+            is_other=attempt.is_other,
+            route=attempt.route,
+            cost_reported=attempt.cost_reported,
         )
+        if attempt.call is None:
+            self.tell(row)
+        else:
+            self._unstored += [row, BatchTakenRow(call=attempt.call)]
         if attempt.printed and self.on_printed is not None:
             self.on_printed(f"{self.target or self.label}, {self.unit}", attempt.printed)
         if attempt.is_other and attempt.outcome == ANSWER and self.on_other is not None:
@@ -566,6 +641,9 @@ class RecordedModel:
             )
 
 
+MOST_BATCHES: Final = 3
+"""In how many batches a call is asked for that they do not answer, as they expire or are
+cancelled."""
 LONGEST_UNUSABLE: Final = 4_000
 """Characters of an unusable answer that are kept."""
 

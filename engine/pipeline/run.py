@@ -18,6 +18,7 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import StopRequested
 from engine.facts import NoteKind, RunEnd
+from engine.pipeline.batch_ledger import StoredBatches
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget, BudgetLimit, CallCost
@@ -143,17 +144,12 @@ class Pipeline:
     budget: Budget = field(init=False)
     planner: Planner = field(init=False)
     _faults: FaultLog = field(init=False)
+    _batches: StoredBatches = field(init=False)
     _accounts: Accounts = field(init=False)
 
     def __post_init__(self) -> None:
-        concurrency = self.config.run.concurrency
-        self.control = Control(
-            {
-                Stage.GEN_SCENARIOS: concurrency.gen_scenarios,
-                Stage.SIMULATE: concurrency.simulate,
-                Stage.EVALUATE: concurrency.evaluate,
-            }
-        )
+        self.control = Control(_rows_at_once(self.config))
+        self._batches = StoredBatches(self.store)
         self._faults = FaultLog(self.workspace.root)
         # one for all orders, which share limits, connections and what was learned
         self._accounts = Accounts(
@@ -164,7 +160,9 @@ class Pipeline:
         )
         environment = Environment(self.workspace.root, self.environ)
         given = None if self.agents is None else self.given
-        opener = self.opener or ModelOpener(environment, self._accounts, self._remark, given)
+        opener = self.opener or ModelOpener(
+            environment, self._accounts, self._remark, given, self._batches
+        )
         self.planner = Planner(self.workspace, self.config, self.reader, self.environ, opener)
         self.budget = Budget(
             self._limits(),
@@ -418,6 +416,10 @@ class Pipeline:
             self._accounts.stoppable.stop()
             self._note(NoteKind.DRAINING, "finishing what is being spoken")
 
+    def cancel_batches(self) -> None:
+        """Have providers cancel, when this is closed, what is out in batches."""
+        self._batches.cancels = True
+
     def _run_row(self, order: Order) -> RunRow:
         return RunRow(
             benchmarks=order.benchmarks,
@@ -437,6 +439,23 @@ class Pipeline:
                 return await run.all_stages()
         except StopRequested:
             return run.failed
+
+
+BATCHED_ROWS: Final = 5_000
+"""Rows of work at once whose calls are made in batches: many, as each takes hours, and not all, as
+a transcript of each is held in memory."""
+
+
+def _rows_at_once(config: Config) -> dict[Stage, int]:
+    concurrency = config.run.concurrency
+    judges = [*config.judges, *([config.checker] if config.checks.kinds else [])]
+    judged = BATCHED_ROWS if any(spec.batch for spec in judges) else 0
+    written = BATCHED_ROWS if config.generator.batch else 0
+    return {
+        Stage.GEN_SCENARIOS: max(concurrency.gen_scenarios, written),
+        Stage.SIMULATE: concurrency.simulate,
+        Stage.EVALUATE: max(concurrency.evaluate, judged),
+    }
 
 
 async def mirror_benchmark(

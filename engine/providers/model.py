@@ -85,6 +85,8 @@ class Attempt:
     """What a gateway says about the route."""
     cost_reported: bool = False
     """Whether the provider reported the cost; otherwise it is computed from prices."""
+    call: str | None = None
+    """Our name for it in its batch; None if it was not made in one."""
     printed: tuple[str, ...] = ()
     """Lines that a function of the workspace printed besides its reply, redacted."""
 
@@ -124,6 +126,16 @@ class Model(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BatchWork:
+    """What a reply is for that may be asked for in a batch."""
+
+    name: str
+    """The same after a restart."""
+    most_usd: float
+    """The most that it may cost."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportingModel:
     """A model that reports each request it sends, of which one reply may take several, and that
@@ -132,10 +144,16 @@ class ReportingModel:
     on_attempt: OnAttempt | None = field(default=None, repr=False)
     session: str = ""
     """The conversation; unique, and empty for a single call."""
+    work: BatchWork | None = None
+    """What its calls are for, if they are to be made in batches."""
 
     def telling(self, on_attempt: OnAttempt) -> Self:
         """Return the model with a listener that is called for every request it sends."""
         return replace(self, on_attempt=on_attempt)
+
+    def batched(self, work: BatchWork | None) -> Self:
+        """Return the model for calls in batches; None for those that are made at once."""
+        return replace(self, work=work)
 
     def in_session(self, session: str) -> Self:
         """Return the model for requests of this conversation."""

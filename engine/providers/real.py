@@ -10,6 +10,8 @@ from typing import Any, Self
 from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts
 from engine.providers.agents import RequestDestination
+from engine.providers.batches.model_batches import ModelBatches
+from engine.providers.batches.queue import BatchTransport
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter
@@ -39,6 +41,7 @@ def real_model(
     label: str | None = None,
     price: Price | None = None,
     cache: PromptCache | None = None,
+    batches: ModelBatches | None = None,
     on_note: OnNote = _ignored_note,
 ) -> RealModel:
     """Return a model; `price` is the user's own. Nothing is imported, connected or sent before its
@@ -59,7 +62,7 @@ def real_model(
         look_at="url and headers" if endpoint.application is not None else None,
         hide=Redactor(endpoint.secrets),
     )
-    return RealModel(endpoint, sender, cache)
+    return RealModel(endpoint, sender, cache, batches)
 
 
 def dialect_of(wire: Wire, application: Application | None) -> Dialect:
@@ -80,6 +83,8 @@ class RealModel(ReportingModel):
     endpoint: Endpoint
     sender: Sender = field(repr=False)
     cache: PromptCache | None = None
+    batches: ModelBatches | None = field(default=None, repr=False)
+    """Where its calls can be made at half the price, if they are allowed a day."""
 
     @property
     def label(self) -> str:
@@ -101,7 +106,8 @@ class RealModel(ReportingModel):
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """As `Model`. Raises `ModelError`."""
+        """As `Model`. Raises `ModelError`, and `BatchUnansweredError` for a call in a batch that
+        is to be made in another one, or in none."""
         endpoint = self.endpoint
         try:
             key = checked_key(endpoint.key())
@@ -123,14 +129,16 @@ class RealModel(ReportingModel):
                 written.variables,
                 endpoint.application,
             )
+        ask = self._ask(messages, schema, seed, extra.values)
         reply = await self.sender.send(
             account,
-            self._ask(messages, schema, seed, extra.values),
+            ask,
             headers,
             Redactor(secrets),
             destination=destination,
             on_text=on_text,
             on_attempt=self.on_attempt,
+            batch=self._batch(key, {**self.sender.dialect.headers(ask), **headers}, seed),
         )
         where = None if endpoint.application is None else endpoint.application.session_from
         is_first = not any(message.role is MessageRole.ASSISTANT for message in messages)
@@ -138,6 +146,14 @@ class RealModel(ReportingModel):
             words = f"{self.label}: the answer has no session at `{where}`"
             raise ModelError(words, retryable=True)
         return reply
+
+    def _batch(self, key: str, headers: Mapping[str, str], seed: int) -> BatchTransport | None:
+        if self.batches is None or self.work is None:
+            return None
+        place = self.sender.memory_key(self.endpoint.model)
+        return self.batches.transport(
+            self.endpoint, self.label, place, key, headers, self.work, seed
+        )
 
     def _ask(
         self,
@@ -168,6 +184,8 @@ class RealModel(ReportingModel):
     def held(self) -> HeldCalls | None:
         """Say what calls to it wait for; None if they do not."""
         accounts = self.sender.accounts
+        if self.batches is not None and (held := self.batches.held()) is not None:
+            return held
         trouble = accounts.reachability.waiting_reason(self.sender.host_port)
         if trouble is not None:
             return HeldCalls(trouble, None)

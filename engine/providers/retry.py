@@ -17,6 +17,9 @@ _UNKNOWN_HOST_TRIES: Final = 3
 _UNANSWERED_TLS_TRIES: Final = 3
 SERVER_ERROR: Final = 500
 """The status of a server that fails on what it is asked; an outage has another."""
+_BATCH_TRIES: Final = 3
+_WEEKS_S: Final = 30 * 86_400.0
+"""Longer than anything takes in a batch."""
 _ADDRESS: Final = "base_url"
 _PROXY: Final = "HTTPS_PROXY and HTTP_PROXY, or else base_url"
 _CERTIFICATES: Final = "the certificates that this system trusts and base_url"
@@ -59,6 +62,19 @@ class RetryPolicy:
     """Seconds for one request."""
     ending_s: float = 3.0
     """Seconds of silence, after a reason to end, that end a reply."""
+
+    def in_batches(self) -> RetryPolicy:
+        """The limits of a call that is made in batches, which take up to a day each."""
+        return replace(
+            self,
+            tries=min(self.tries, _BATCH_TRIES),
+            trying_s=_WEEKS_S,
+            refused_s=_WEEKS_S,
+            first_token_s=_WEEKS_S,
+            between_s=_WEEKS_S,
+            whole_s=_WEEKS_S,
+            longest_pause_s=600.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)

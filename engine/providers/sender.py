@@ -30,6 +30,7 @@ from engine.providers.attempts import (
     describe,
     meaning_of,
 )
+from engine.providers.batches.queue import ROUTE, SHARE, BatchTransport
 from engine.providers.capabilities import (
     FEWEST,
     Adaptation,
@@ -52,6 +53,7 @@ from engine.providers.retry import (
     SERVER_ERROR,
     GiveUp,
     Retry,
+    RetryPolicy,
     RetryState,
     StandingFailure,
     is_undelivered,
@@ -112,10 +114,12 @@ class Sender:
         destination: RequestDestination | None = None,
         on_text: OnText | None,
         on_attempt: OnAttempt | None,
+        batch: BatchTransport | None = None,
     ) -> Reply:
         """Return the reply. `destination` is for workers that send requests instead of this
-        process. Raises `ModelError`, and `StopRequested` where it waits at a stop."""
-        call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination)
+        process, `batch` for calls that are made in batches. Raises `ModelError`, and
+        `StopRequested` where it waits at a stop."""
+        call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination, batch)
         return await call.run()
 
 
@@ -131,6 +135,7 @@ class _Call:
     on_text: OnText | None
     on_attempt: OnAttempt | None
     destination: RequestDestination | None = None
+    batch: BatchTransport | None = None
     lost_workers: int = 0
     """How many workers it has lost."""
     guess: Adaptation | None = None
@@ -155,7 +160,7 @@ class _Call:
 
     async def run(self) -> Reply:
         accounts = self.sender.accounts
-        retries = RetryState(accounts.retry_policy, accounts.clock.random)
+        retries = RetryState(self._retry_policy, accounts.clock.random)
         # once for all tries: a call that is retried does not go to the end of the queue
         ticket = self._limiter.ticket()
         while True:
@@ -188,6 +193,11 @@ class _Call:
             if failure.status == SERVER_ERROR:
                 self._suspect_form(was_without=was_without)
 
+    @property
+    def _retry_policy(self) -> RetryPolicy:
+        policy = self.sender.accounts.retry_policy
+        return policy if self.batch is None else policy.in_batches()
+
     async def _wait_until_reachable(self) -> None:
         """Wait while the host cannot be reached. Raises `ModelError` after too long."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
@@ -201,6 +211,10 @@ class _Call:
     async def _attempt_in_turn(self, ticket: int) -> CallResult:
         """Make one attempt when its turn has come."""
         limiter = self._limiter
+        if self.batch is not None:
+            # thousands may be out: the provider limits what is queued, and not how many requests
+            self._refuse_parked()
+            return await self._attempt()
         self.sender.waits.outside += 1
         try:
             async with self.sender.accounts.stoppable.waiting():
@@ -241,6 +255,8 @@ class _Call:
     async def _attempt(self) -> CallResult:
         accounts, destination = self.sender.accounts, self.destination
         agents = accounts.agents
+        if self.batch is not None:
+            return await self._send_with(self._exchange_here)
         if agents is None or destination is None:
             await self._wait_until_sendable()
             return await self._send_with(self._exchange_here)
@@ -260,11 +276,11 @@ class _Call:
         """Send from this process."""
         accounts = self.sender.accounts
         await exchange(
-            self.account.transport,
+            self.batch or self.account.transport,
             {**self.sender.dialect.headers(self.ask), **self.headers},
             written_body(self.sender.dialect, self.ask),
             result,
-            retry_policy=accounts.retry_policy,
+            retry_policy=self._retry_policy,
             now=accounts.clock.now,
             accepted=self._limiter.accepted,
         )
@@ -346,6 +362,8 @@ class _Call:
         """Learn what an answer shows of the model."""
         model, account = self.ask.model, self.account
         account.unanswered[model] = None
+        if self.batch is not None:
+            result.parser.oddity = None  # that an answer is one document is no oddity there
         account.forbidden.pop(model, None)
         self._count_filtered(result.finish)
         self._confirm_guess(result)
@@ -374,6 +392,8 @@ class _Call:
         failure, first = result.failure, result.reply.first_token_at
         if self.on_attempt is None or (failure and failure.cause in _NOT_SENT):
             return
+        if self.batch is not None and result.status is None:
+            return  # it is still out, and may be answered to a later run
         self.on_attempt(
             Attempt(
                 outcome,
@@ -386,8 +406,9 @@ class _Call:
                 else self.redact(_with_request_id(failure, result.request_id)),
                 self._redacted_name(result.served),
                 result.other is not None,
-                result.route.words(result.parser.provider),
+                result.route.words(result.parser.provider) if self.batch is None else ROUTE,
                 self._reported(result) is not None,
+                None if self.batch is None else result.request_id,
             )
         )
 
@@ -412,6 +433,8 @@ class _Call:
             if tokens.tier is None and isinstance(asked, str):
                 tokens = replace(tokens, tier=asked)
             cost = prices.cost_usd(sender.price, self.ask.model, sender.base_url, tokens)
+            if cost is not None and self.batch is not None:
+                cost *= SHARE
         return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
 
     def _reported(self, result: CallResult) -> float | None:
@@ -497,7 +520,7 @@ class _Call:
         """Whether the request can be changed and sent again."""
         if failure.cause is Cause.LIMIT:
             return self._shorten(failure)
-        if not self.sender.adapts:
+        if not self.sender.adapts or (self.batch is not None and self.batch.is_whole_refused):
             return False
         dialect, ask = self.sender.dialect, self.ask
         learned = adaptation_from(

@@ -322,6 +322,8 @@ class Engine:
             case Command.STOP:
                 return self.stop()
             case Command.STOP_NOW:
+                if (work := self._running_order) is not None:
+                    work.pipeline.cancel_batches()
                 return self.stop_now()
             case Command.PAUSE:
                 return self._pause()

@@ -32,7 +32,7 @@ from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import CONFIG, ImportNote, kept_import, rows_digest
 from engine.store.lock import LEASE, Lease, holder_state, lease_from
 from engine.store.process import ProcessState
-from engine.store.records import MirroredFile, StoredConfig, VerdictRow
+from engine.store.records import MirroredFile, StoredBatch, StoredConfig, VerdictRow
 from engine.store.rowcheck import SPENT, plausible_value
 from engine.store.schema import (
     CHECKED_LANDMARKS,
@@ -47,6 +47,8 @@ from engine.store.schema import (
 )
 from engine.store.tables import (
     AttemptRow,
+    BatchEventRow,
+    BatchRow,
     CheckRow,
     Depends,
     LabelSampleRow,
@@ -817,6 +819,29 @@ class Reader:
         rows = self.connection.all("SELECT *, max(seq) FROM learned GROUP BY model")
         learned_rows = [read(LearnedRow, row) for row in rows]
         return {row.model: (row.step, frozenset(row.dropped)) for row in learned_rows}
+
+    def batches(self) -> list[StoredBatch]:
+        """Return all batches, the oldest first."""
+        rows = read_all(BatchRow, self.connection.all("SELECT * FROM batch ORDER BY seq"))
+        if not rows:
+            return []
+        events = self.connection.all("SELECT *, max(seq) FROM batch_event GROUP BY batch")
+        last = {event.batch: event for event in read_all(BatchEventRow, events)}
+        taken: defaultdict[str, set[int]] = defaultdict(set)
+        for row in self.connection.all("SELECT call FROM batch_taken"):
+            key, _, place = str(row["call"]).rpartition("-")
+            if place.isdecimal():
+                taken[key].add(int(place))
+        return [
+            StoredBatch(
+                row,
+                None if (event := last.get(row.key)) is None else event.provider_id,
+                None if event is None else event.until,
+                event is not None and event.provider_id is None,
+                frozenset(taken[row.key]),
+            )
+            for row in rows
+        ]
 
     def callers_of(
         self, benchmark: str, stage: Stage, target: str | None

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.progress import others_in_words
-from engine.store.tables import MessageRow, Quote, StoredTake
+from engine.store.tables import BatchRow, MessageRow, Quote, StoredTake
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,25 @@ class VerdictRow:
         if self.passed is not self.track.passes(present=True):
             return None
         return next((quote.text for quote in self.quotes if quote.turn is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch, and what became of it."""
+
+    row: BatchRow
+    provider_id: str | None
+    """The provider's name for it; None if it is not known whether it is there."""
+    until: int | None
+    """When it ends at the latest, in milliseconds since 1970 (UTC)."""
+    is_void: bool
+    """Whether the provider does not have it."""
+    taken: frozenset[int]
+    """The places of the calls of which the outcome is stored."""
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_void and len(self.taken) < len(self.row.asks)
 
 
 @dataclass(frozen=True, slots=True)

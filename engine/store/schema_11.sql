@@ -163,3 +163,32 @@ CREATE TABLE unusable (
     fault     TEXT NOT NULL,            -- why it could not be used
     answer    TEXT NOT NULL             -- as received, its beginning
 ) STRICT;
+
+-- Calls that were about to be submitted to a provider as a batch, written before that: an engine may
+-- be killed before it learns whether the provider has it.
+CREATE TABLE batch (
+    seq      INTEGER PRIMARY KEY,
+    at       INTEGER NOT NULL,
+    key      TEXT NOT NULL UNIQUE,      -- our own name for it, which the provider is told
+    place    TEXT NOT NULL,             -- the address of the model and its name there
+    model    TEXT NOT NULL,             -- label
+    asks     TEXT NOT NULL,             -- JSON: a digest of each call, in order
+    most_usd REAL NOT NULL              -- the most that it may cost
+) STRICT;
+
+-- A batch was found to be at the provider, or not to be there.
+CREATE TABLE batch_event (
+    seq         INTEGER PRIMARY KEY,
+    at          INTEGER NOT NULL,
+    batch       TEXT NOT NULL,          -- its key
+    provider_id TEXT,                   -- NULL where it is not there and never will be
+    until       INTEGER                 -- when the provider ends it at the latest
+) STRICT;
+
+-- What became of a call of a batch is stored: written together with what it came to, so that it is
+-- asked for once.
+CREATE TABLE batch_taken (
+    seq  INTEGER PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    call TEXT NOT NULL UNIQUE           -- the key of its batch, a hyphen, and its place there
+) STRICT;

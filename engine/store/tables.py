@@ -481,6 +481,44 @@ class LearnedRow(StoredRow):
     dropped: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow(StoredRow):
+    """Calls are about to be submitted to a provider as a batch. Written before that, so that a
+    batch whose submission nobody saw to its end can be found."""
+
+    key: str
+    """Our own name for it, which the provider is told."""
+    place: str
+    """The address of the model and its name there."""
+    model: str
+    """The label of the model."""
+    asks: tuple[str, ...]
+    """A digest of each call, in order: what is asked, and for what. Our name for a call is that of
+    the batch and its place here."""
+    most_usd: float
+    """The most that it may cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchEventRow(StoredRow):
+    """A batch was found to be at the provider, or not to be there."""
+
+    batch: str
+    """Our key."""
+    provider_id: str | None = None
+    """The provider's name for it; None if it is not there and never will be."""
+    until: int | None = None
+    """When the provider ends it at the latest, in milliseconds since 1970 (UTC)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTakenRow(StoredRow):
+    """What became of a call of a batch was stored, in the same transaction."""
+
+    call: str
+    """Our name for it: the key of the batch, and its place there."""
+
+
 TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "run": RunRow,
     "note": NoteRow,
@@ -495,6 +533,9 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "attempt": AttemptRow,
     "unsettled": UnsettledRow,
     "unusable": UnusableRow,
+    "batch": BatchRow,
+    "batch_event": BatchEventRow,
+    "batch_taken": BatchTakenRow,
     "learned": LearnedRow,
     "label_sample": LabelSampleRow,
     "review": ReviewRow,

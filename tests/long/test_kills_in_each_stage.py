@@ -10,6 +10,7 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.kill_points import KillPoint
+from tests.killing.batches import OF_BATCHES
 from tests.killing.case import Death, Whole, die_in_stages, play_whole
 
 RANDOM_KILLS: Final = 12
@@ -38,7 +39,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 def _chains(stage: Stage) -> list[list[KillPoint]]:
     """For each workspace, moments in an order in which each still comes after those before it."""
-    without = _AT_THE_START | (_OF_A_CALL if stage is Stage.AGGREGATE else frozenset())
+    without = _AT_THE_START | OF_BATCHES
+    without |= _OF_A_CALL if stage is Stage.AGGREGATE else frozenset()
     moments = [one for one in KillPoint if one not in without]
     if stage is Stage.GEN_METRICS:
         return [[one for one in moments if one not in _IN_PLACE], *([one] for one in _IN_PLACE)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.protocol_server.batches import Batches
 from tests.protocol_server.channel import Channel
 from tests.protocol_server.exchange import serve
 from tests.protocol_server.parsing import RequestReader, UnreadableRequestError
@@ -16,6 +17,7 @@ class Connections:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.batches = Batches()
         self.open: set[Connection] = set()
         self.bugs: list[BaseException] = []
 
@@ -99,7 +101,11 @@ class Connection(asyncio.Protocol):
             self._task.add_done_callback(self._served)
 
     async def _serve(self, request: Request, channel: Channel) -> None:
-        await serve(self._service, request, channel)
+        batches = self._connections.batches
+        if batches.are_asked(request):
+            await batches.serve(self._service, request, channel)
+        else:
+            await serve(self._service, request, channel)
         goes_on = channel.reusable and request.headers.get("connection", "").lower() != "close"
         self._last = self._last or not goes_on
 

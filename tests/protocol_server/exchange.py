@@ -56,9 +56,14 @@ async def serve(service: Service, request: Request, channel: Channel) -> None:
     """Answer one request."""
     number = service.received(request)
     if request.asks_a_model:
-        await _Exchange(service, request, channel, number).carry_out()
+        await carry_out(service, request, channel, number)
     else:
         _look_up(service, request, channel)
+
+
+async def carry_out(service: Service, request: Request, channel: Channel, number: int) -> None:
+    """Answer a request to a model."""
+    await _Exchange(service, request, channel, number).carry_out()
 
 
 def _wire(dialect: Dialect, settings: Settings) -> Wire:
@@ -80,7 +85,7 @@ def _look_up(service: Service, request: Request, channel: Channel) -> None:
         case "GET", path if path.startswith(MODELS_PATH):
             name = path.removeprefix(MODELS_PATH).strip("/")
             names = models_listed(service.settings.aliases)
-            rejection = _wrong_key(request, service.settings)
+            rejection = wrong_key_of(request, service.settings)
             if rejection is None and not name:
                 channel.respond(200, _JSON, wire.models(names))
             elif rejection is None and (name in names or is_known(name)):
@@ -95,7 +100,7 @@ def _look_up(service: Service, request: Request, channel: Channel) -> None:
         channel.respond(rejection.status, _JSON, wire.error(rejection, "req_000000"))
 
 
-def _wrong_key(request: Request, settings: Settings) -> Rejection | None:
+def wrong_key_of(request: Request, settings: Settings) -> Rejection | None:
     if request.key is None:
         return Rejection(401, "You did not provide an API key.", code="missing_api_key")
     if settings.key is not None and request.key != settings.key:
@@ -171,7 +176,7 @@ class _Exchange:
         request = self._request
         if request.raw and not request.body:
             return Rejection(400, "The body of your request is no JSON object.")
-        wrong = _wrong_key(request, self._settings)
+        wrong = wrong_key_of(request, self._settings)
         if wrong is not None:
             return wrong
         if not is_known(self._model):

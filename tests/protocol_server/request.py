@@ -14,6 +14,7 @@ from engine.providers.model import JsonSchema, Message, MessageRole
 
 CHAT_PATH: Final = "/v1/chat/completions"
 MESSAGES_PATH: Final = "/v1/messages"
+RESPONSES_PATH: Final = "/v1/responses"
 MODELS_PATH: Final = "/v1/models"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from tests.protocol_server.batches import Batches
 from tests.protocol_server.connection import Connections
 from tests.protocol_server.counters import Counters
 from tests.protocol_server.faults import Detail, Fault, Match, Rule, When, always
@@ -86,6 +87,11 @@ class ProtocolServer:
         return self.origin
 
     @property
+    def batches(self) -> Batches:
+        """What it has of batches, and how they go."""
+        return self._connections.batches
+
+    @property
     def settings(self) -> Settings:
         return self._service.settings
 
@@ -118,7 +124,8 @@ class ProtocolServer:
         self._service.order(Rule(fault, match, when, detail or Detail()))
 
     def reset(self) -> None:
-        """Forget orders, requests and counts. Settings stay as they are."""
+        """Forget orders, requests, counts and batches. Settings stay as they are."""
+        self._connections.batches = Batches()
         self._service.reset()
 
     def hold(self, after: int) -> None:

@@ -154,10 +154,12 @@ class Budget:
         *,
         turn: int = 0,
         input_tokens: int = 0,
+        leased: bool = True,
     ) -> AsyncIterator[Callable[[float | None], None]]:
         """Reserve room for one call, of at most `input_tokens`, while the block lasts;
         yields a function that books the cost of each attempt. What it may cost is told to
-        `on_begin` before, and to `on_end` when its attempts are booked.
+        `on_begin` before, and to `on_end` when its attempts are booked; not if it is not `leased`,
+        as a call in a batch, which outlives this process.
 
         A call that does not fit beside those in flight waits until they have ended; calls for a
         `unit` that had one already go first. Raises `StopRequested` if it does not fit alone, after
@@ -172,7 +174,7 @@ class Budget:
         self._in_air[role, model] += 1
         self._reserved[role, model] += most
         cost = 0.0
-        promised = most + self._excess[role, model]
+        promised = most + self._excess[role, model] if leased else 0.0
 
         def spend(usd: float | None) -> None:
             nonlocal cost

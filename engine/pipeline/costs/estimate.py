@@ -16,10 +16,13 @@ from typing import Any, Final
 from engine.benchmark import Role, Stage
 from engine.config.schema import Config, ModelId, ModelSpec
 from engine.config.secrets import VARIABLE
+from engine.config.values import BATCH_FIRST
 from engine.config.yaml_text import KeyPath, dotted_path, read_yaml
 from engine.errors import Problem
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.models import price_of, tier_of
+from engine.providers.batches.queue import ROUTE as BATCH_ROUTE
+from engine.providers.batches.queue import SHARE
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.stages.answers import ASK_AGAIN
@@ -163,7 +166,12 @@ def _writes_several(call: AttemptRow) -> bool:
 
 
 def _measured_usage(calls: Sequence[AttemptRow]) -> CallUsage:
-    costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
+    # as if none had been made in a batch, as the next ones may be made otherwise
+    costs = [
+        call.usage.cost_usd / (SHARE if call.route == BATCH_ROUTE else 1.0)
+        for call in calls
+        if call.usage.cost_usd is not None
+    ]
     input_tokens = sum(call.usage.input_tokens or 0 for call in calls)
     cached_tokens = sum(call.usage.cached_tokens or 0 for call in calls)
     return CallUsage(
@@ -377,6 +385,8 @@ class Estimator:
         used = seen.scaled(*self._length_factors(asked))
         # a configured price may have changed since; a reported cost does not depend on it
         usd = used.usd if spec.price is None or used.reported else None
+        if usd is not None and spec.batch:
+            usd *= _shares(spec)
         if usd is None:
             usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
         return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
@@ -444,7 +454,7 @@ class Estimator:
         expected = self._cost(spec, input_tokens.expected, answer.expected, cached)
         if low is None or high is None or expected is None:
             return None
-        return Range(low, high, expected)
+        return Range(low, high, expected) * _shares(spec)
 
     def _cost(
         self, spec: ModelSpec, input_tokens: float, answer: float, cached: float
@@ -492,7 +502,9 @@ class Estimator:
         target = spec if role is Role.TARGET else None
         calls = Calls(role, spec, Range.exactly(1), target=target)
         input_tokens = self._assumed_call(calls, self.turns).input_tokens
-        return self._cost(spec, input_tokens.high, spec.params.max_tokens or LONGEST_ANSWER, 0.0)
+        longest = spec.params.max_tokens or LONGEST_ANSWER
+        usd = self._cost(spec, input_tokens.high, longest, 0.0)
+        return None if usd is None else usd * _shares(spec).high
 
     def most_by_part(self, spec: ModelSpec) -> tuple[float, float]:
         """The cost of an answer as long as it may be, and of each token that a call is told; 0
@@ -504,7 +516,8 @@ class Estimator:
         kinds = (Tokens(input=many, output=0), Tokens(input=many, output=0, cache_written=many))
         costs = [self._price_usd(spec, tokens) or 0.0 for tokens in kinds]
         answer = self._cost(spec, 0, spec.params.max_tokens or LONGEST_ANSWER, 0.0) or 0.0
-        return answer, max(costs) / many
+        share = _shares(spec).high
+        return answer * share, max(costs) / many * share
 
     def unpriced(self, config: Config, keys: str, judge: ModelSpec | None = None) -> Problem | None:
         """A problem that names every model of unknown price, since no budget could be kept; None
@@ -531,6 +544,14 @@ class Estimator:
         what = f"{keys} needs the price of every model, and that of {names} is not known"
         hint = "add `price: {input: …, output: …}`, in US dollars for a million tokens"
         return document.problem(first, what, hint=hint)
+
+
+def _shares(spec: ModelSpec) -> Range:
+    """What a call costs as a share of its price."""
+    if not spec.batch:
+        return Range.exactly(1.0)
+    # what is asked again has the full price then
+    return Range(SHARE, 1.0 if spec.batch == BATCH_FIRST else SHARE, SHARE)
 
 
 def _written_models(config: Config, judge: ModelSpec | None) -> Iterator[tuple[KeyPath, ModelSpec]]:

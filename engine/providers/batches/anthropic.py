@@ -1,0 +1,146 @@
+"""Anthropic's batches, by its own client, whose import is slow: imported when the first is made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+import anthropic
+import httpx2
+from anthropic.types.messages import MessageBatch
+from anthropic.types.messages.batch_create_params import Request
+
+from engine.providers.batches.lines import MOST_LISTED, encoded, json_lines, moment, provider_id_of
+from engine.providers.batches.queue import (
+    NEVER,
+    Batch,
+    BatchRefusedError,
+    BatchUnseenError,
+    Line,
+    Placed,
+    Unsure,
+)
+
+_BEFORE: Final = timedelta(minutes=10)
+_AFTER: Final = timedelta(minutes=30)
+"""How much earlier or later than ours the provider may say that a batch was made."""
+
+_STATUSES: Final[Mapping[str, int]] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+}
+"""The status of a response with this error; any other is the server's."""
+
+
+class AnthropicBatches:
+    """As `BatchClient`."""
+
+    def __init__(self, base_url: str, key: str, headers: Mapping[str, str]) -> None:
+        self._others: set[str] = set()
+        """Batches that turned out to be none of ours."""
+        self._client = anthropic.AsyncAnthropic(
+            api_key=key,
+            base_url=base_url,
+            default_headers=headers,
+            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+        )
+
+    async def submit(self, key: str, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> Placed:
+        del key  # there is no place for it but the names of the calls
+        requests = [cast("Request", {"custom_id": call, "params": body}) for call, body in calls]
+        with _translated():
+            # a request that is sent again after a failure would be a second batch
+            once = self._client.with_options(max_retries=0)
+            return _placed(await once.messages.batches.create(requests=requests))
+
+    async def find(self, batch: Batch, known: Collection[str]) -> Placed | Unsure | None:
+        """The list has times and counts only, so a batch says whose it is when it has ended."""
+        unsure: Unsure | None = None
+        number = 0
+        with _translated():
+            async for theirs in self._client.messages.batches.list(limit=100):
+                number += 1
+                made = moment(theirs.created_at) or datetime.now(UTC)
+                if made < batch.at - _BEFORE or number >= MOST_LISTED:
+                    break
+                is_known = theirs.id in known or theirs.id in self._others
+                if is_known or made > batch.at + _AFTER or _size(theirs) != len(batch.asks):
+                    continue
+                placed = _placed(theirs)
+                if not placed.is_over:
+                    unsure = Unsure(len(batch.asks))
+                elif await self._holds(placed.provider_id, batch):
+                    return placed
+                else:
+                    self._others.add(placed.provider_id)
+        return unsure
+
+    async def _holds(self, provider_id: str, batch: Batch) -> bool:
+        async for call, _ in self.lines(provider_id):
+            return batch.place(call) is not None
+        return False
+
+    async def look(self, provider_id: str) -> Placed:
+        with _translated():
+            return _placed(await self._client.messages.batches.retrieve(provider_id))
+
+    async def lines(self, provider_id: str) -> AsyncIterator[tuple[str, Line]]:
+        with _translated():
+            results = self._client.messages.batches.with_streaming_response.results(provider_id)
+            async with results as response:
+                async for line in json_lines(response.iter_bytes()):
+                    yield str(line.get("custom_id")), _line(line.get("result"))
+
+    async def cancel(self, provider_id: str) -> None:
+        with _translated():
+            await self._client.messages.batches.cancel(provider_id)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _placed(batch: MessageBatch) -> Placed:
+    return Placed(
+        provider_id_of(batch.id), moment(batch.expires_at), batch.processing_status == "ended"
+    )
+
+
+def _size(batch: MessageBatch) -> int:
+    """How many calls a batch has. None of them is counted as over before all are."""
+    counts = batch.request_counts.to_dict()
+    return sum(count for count in counts.values() if isinstance(count, int))
+
+
+def _line(result: object) -> Line:
+    found = result if isinstance(result, dict) else {}
+    match found.get("type"):
+        case "succeeded":
+            return Line(200, encoded(found.get("message")))
+        case "errored":
+            error = found.get("error")
+            inner = error.get("error") if isinstance(error, dict) else None
+            kind = inner.get("type") if isinstance(inner, dict) else None
+            return Line(_STATUSES.get(str(kind), 500), encoded(error))
+        case _:
+            return NEVER
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        if error.status_code >= 500 or error.status_code == 408:
+            raise BatchUnseenError(f"the provider answers {error.status_code}") from None
+        raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
+    # some faults in a response are none of the client's own errors
+    except (anthropic.AnthropicError, httpx2.HTTPError, ValueError) as error:
+        raise BatchUnseenError(f"the provider cannot be asked: {type(error).__name__}") from None

@@ -1,0 +1,60 @@
+"""What both providers' batches share: files of JSON lines, and dates. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from engine.providers.batches.queue import BatchUnseenError
+
+LONGEST_LINE: Final = 64_000_000
+"""Bytes; more than any reply has."""
+LONGEST_NAME: Final = 200
+MOST_LISTED: Final = 5_000
+"""Batches of a list that are looked through, the newest first."""
+
+
+async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+    """Yield the objects in a file of lines; a line that is none is left out. Raises
+    `BatchUnseenError` for a line of a length that no reply has."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            raise BatchUnseenError("a result is longer than any reply")
+        for line in lines:
+            if (found := _object(line)) is not None:
+                yield found
+    if (found := _object(rest)) is not None:
+        yield found
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def provider_id_of(value: object) -> str:
+    """A name that a provider gave a batch. Raises `BatchUnseenError` if it is none."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        raise BatchUnseenError("what the provider says of a batch does not name one")
+    return value
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def moment(value: object) -> datetime | None:
+    """A time that a provider gave, in seconds since 1970 or already read; None if it is none."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    try:
+        return datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else None
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,68 @@
+"""A workspace that is judged in batches, and what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from engine.benchmark import Role, Stage
+from engine.providers.capabilities import BOUNDS, Step
+from engine.store.database import open_store
+from engine.store.tables import LearnedRow
+from tests.engine.wire.workplace import Workplace, metric, scenario
+
+NAME = "bread"
+PRICE = {"input": 3.0, "output": 15.0}
+DEFINITION = "The assistant leaves the decision to the person and asks what they think."
+
+
+def prepare(place: Workplace, *, batch: Any = True, metrics: int = 3, **changes: Any) -> None:
+    place.configure(
+        [{"id": "steadfast", **place.model("steadfast", price=dict(PRICE))}],
+        evaluator_model=place.model("evaluator", price=dict(PRICE), batch=batch),
+        user_model=place.model("user", price=dict(PRICE)),
+        **changes,
+    )
+    numbers = range(1, metrics + 1)
+    place.define(NAME, "Whether it decides.", [metric(number, DEFINITION) for number in numbers])
+    place.stage(NAME, [scenario(number) for number in numbers])
+    if place.source == "anthropic":
+        # as after a first run: otherwise the first batch finds that out
+        known = LearnedRow(
+            model=f"{place.server.anthropic_url} evaluator",
+            step=Step.JSON_SCHEMA,
+            dropped=(BOUNDS,),
+        )
+        with open_store(place.root / "crosswind.db") as store:
+            asyncio.run(store.write(known))
+
+
+def verdicts(place: Workplace) -> list[tuple[str, bool | None]]:
+    with place.reader() as reader:
+        takes = reader.takes(NAME)
+        found = [
+            (str(take.key), verdict.passed)
+            for take in takes
+            for verdict in reader.verdicts(take.seq)
+        ]
+    return sorted(found, key=str)
+
+
+def judged_usd(place: Workplace) -> float:
+    with place.reader() as reader:
+        return reader.spent_by_role()[Role.EVALUATOR]
+
+
+def asked(place: Workplace) -> Counter[str]:
+    """How often each call of the evaluator was made."""
+    bodies = [call.raw for call in place.server.calls if call.role is Role.EVALUATOR]
+    return Counter(body.decode() for body in bodies)
+
+
+def full_price(place: Workplace) -> float:
+    counters = place.server.counters
+    with place.reader() as reader:
+        rows = reader.usage(NAME, Stage.EVALUATE)
+    assert counters.input_tokens
+    return ((rows.input_tokens or 0) * 3.0 + (rows.output_tokens or 0) * 15.0) / 1e6
