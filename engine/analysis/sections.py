@@ -83,6 +83,10 @@ class Amount(NamedTuple):
     """Whether it is read as a share."""
 
     @property
+    def value(self) -> float | None:
+        return self.part / self.of if self.of else None
+
+    @property
     def words(self) -> str:
         return f"{self.part:,} of {self.of:,}"
 
@@ -135,11 +139,9 @@ class Grid:
 
 
 class ForestGroup(NamedTuple):
-    title: str
+    title: str | Name
     differences: Sequence[MarkedDifference]
     """The side that passes more often first."""
-    target: str | None = None
-    """Whose they are, where they are one target's."""
 
     @property
     def sure(self) -> int:
@@ -197,6 +199,13 @@ def scope_of(difference: MarkedDifference) -> VerdictScope:
             return VerdictScope(targets, axis=difference.axis, people=people)
         case _:
             return VerdictScope()
+
+
+def whose(difference: MarkedDifference) -> str:
+    """Whose demographic gap it is; empty for a comparison of targets."""
+    if not isinstance(difference, Gap):
+        return ""
+    return "all targets" if difference.target is None else difference.target
 
 
 def _metrics(analysis: Analysis) -> Section:
@@ -360,11 +369,9 @@ def _people(analysis: Analysis) -> Section:
     if analysis.gaps:
         groups = [
             ForestGroup(
-                whose or "all targets together",
-                [gap.greater_first for gap in analysis.gaps if gap.target == whose],
-                whose,
+                Name(axis), [gap.greater_first for gap in analysis.gaps if gap.axis == axis]
             )
-            for whose in dict.fromkeys(gap.target for gap in analysis.gaps)
+            for axis in dict.fromkeys(gap.axis for gap in analysis.gaps)
         ]
         blocks.append(Forest(groups))
     for axis in analysis.axes:

@@ -22,6 +22,7 @@ from engine.analysis.sections import (
     Sentence,
     Share,
     Table,
+    whose,
 )
 from engine.cli.console import table
 from engine.display import percent, span
@@ -60,7 +61,7 @@ def section_lines(sections: Iterable[Section], page: TableLayout) -> Iterator[st
                     yield _grid(block, page)
                 case Forest():
                     for group in block.groups:
-                        yield from ("", f"{title}, {group.title}")
+                        yield from ("", f"{title}, {cell_text(group.title)}")
                         yield _differences(group.differences, page)
 
 
@@ -121,20 +122,26 @@ def _grid(grid: Grid, page: TableLayout) -> str:
     return table_that_fits(head, rows, set(), page)
 
 
+_MARKS: Final = (("may be chance", "significant"), ("·", "✓"))
+"""Of a difference that is not significant and of one that is; the short ones beside owners."""
+
+
 def _differences(differences: Sequence[MarkedDifference], page: TableLayout) -> str:
+    has_owners = any(map(whose, differences))
     rows = [
         [
             f"{one.left} {'>' if one.difference else '='} {one.right}",
+            *([whose(one)] if has_owners else []),
             f"{points(one.difference)} {points_interval(one.low, one.high)}",
             str(one.base_scenarios),
             p_value_words(one.p_adjusted),
-            "significant" if one.sure else "may be chance",
+            _MARKS[has_owners][one.sure],
         ]
         for one in differences
     ]
-    return table_that_fits(
-        ["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page
-    )
+    owner = ["of"] if has_owners else []
+    head = ["more often > than", *owner, "by", "scenarios", "adjusted", ""]
+    return table_that_fits(head, rows, {2 + has_owners}, page)
 
 
 def table_that_fits(

@@ -23,23 +23,22 @@ from markupsafe import Markup
 from engine.analysis.answer import legend
 from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
 from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
-from engine.analysis.comparability import exposure_words
-from engine.analysis.figures import Analysis, Overall
+from engine.analysis.figures import Analysis, Estimate, Figure, Overall
 from engine.analysis.findings import (
     MARKS,
-    NO_COEFFICIENT,
     Certainty,
-    agreement_subject,
     coefficient,
     coefficient_interval,
     marks_mean,
     p_value_words,
     points,
     points_interval,
+    rests_on,
     signed_points,
 )
 from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
+from engine.analysis.sections import Forest, Grid, Row, VerdictScope, scope_of, whose
 from engine.analysis.validation_words import agreement_words, floor_words, order_words
 from engine.display import clean, joined_names, percent, plural, span
 from engine.report.html.view import (
@@ -48,9 +47,8 @@ from engine.report.html.view import (
     BenchmarkView,
     Evidence,
     readable_time,
-    scale_of,
 )
-from engine.report.scale import RATES
+from engine.report.scale import RATES, Scale, scale_of
 from engine.scripted import is_script
 from engine.statistics.agreement import Coefficient
 from engine.statistics.calibration import Accuracy
@@ -92,15 +90,13 @@ def environment() -> Environment:
         "most_columns": _MOST_COLUMNS,
         "most_pairs": _MOST_PAIRS,
         "most_pairs_of_brief": _MOST_PAIRS_OF_BRIEF,
-        "no_coefficient": NO_COEFFICIENT,
         "rates": RATES,
-        "scale_of": scale_of,
+        "scale_of": _scale_of,
     }
     words = (
         agreement_words,
         p_value_words,
         coefficient,
-        exposure_words,
         floor_words,
         marks_mean,
         readable_time,
@@ -112,7 +108,14 @@ def environment() -> Environment:
         signed_points,
         served_words,
         span,
-        agreement_subject,
+        coefficient_ends,
+        rates_in_words,
+        rests_on,
+        scope_of,
+        type_name,
+        whole_points,
+        whose,
+        VerdictScope,
         heads_turn,
         legend,
     )
@@ -124,6 +127,41 @@ def heads_turn(names: Sequence[str]) -> bool:
     """Whether names side by side would break within words, on a screen or on paper."""
     characters = (140 if len(names) >= _LYING else 105) // max(len(names), 1)
     return any(len(word) > characters for name in names for word in _WORD.findall(name))
+
+
+def type_name(value: object) -> str:
+    """By which a template tells the kinds of blocks and cells."""
+    return next(one.__name__ for one in (Estimate, type(value)) if isinstance(value, one))
+
+
+def coefficient_ends(figure: Figure) -> str:
+    """`[0.12 to 0.98]`; empty where there is no interval."""
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"[{coefficient(figure.low)} to {coefficient(figure.high)}]"
+
+
+def rates_in_words(grid: Grid, row: Row) -> str:
+    """`younger 40%, older 80%`."""
+    return ", ".join(
+        f"{name.text} {percent(None if estimate is None else estimate.rate)}"
+        for (name, _), estimate in zip(grid.columns, grid.estimates(row), strict=True)
+    )
+
+
+def whole_points(difference: float) -> str:
+    """In points; `<1` for a difference that rounds to 0."""
+    return "<1" if 0 < difference < 0.005 else f"{difference * 100:.0f}"
+
+
+def _scale_of(forest: Forest) -> Scale:
+    """A scale that contains all differences with their intervals, and 0."""
+    return scale_of(
+        end
+        for group in forest.groups
+        for one in group.differences
+        for end in (one.difference, one.low, one.high)
+    )
 
 
 def _printable(value: object) -> object:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from engine.analysis.figures import Analysis
 from engine.analysis.overall import overall
+from engine.analysis.sections import VerdictScope, sections, values_on
 from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import Metric, Track
 from engine.config.benchmark_file import Definition
@@ -52,31 +53,42 @@ class Page:
     """The relative path to the site's root."""
     scripted: bool = False
     """Whether the page needs the script."""
-    section: str = ""
-    """The template of its only section, if it has one."""
 
 
 _OVERVIEW: Final = PageLink("index", "Crosswind", "index.html")
 _TOGETHER: Final = PageLink("differences", "All benchmarks together", "differences.html")
 _SEARCH: Final = PageLink("search", "Search", "search.html")
+_OF_SECTIONS: Final = {
+    "metrics": "Metrics",
+    "comparisons": "Differences",
+    "people": "People",
+    "agreement": "Agreement",
+}
+"""Sections with a page of their own; the others are on the page of results."""
 _METHOD: Final = PageLink("method", "Method", "method.html")
 
 
-def _transcripts(**wanted: str | None) -> str:
+def _transcripts(scope: VerdictScope) -> str:
     """A `TranscriptLinks` to the transcripts in the page's own folder."""
+    target, against = (*scope.targets, None, None)[:2]
+    only = {"split": scope.split, "samples": scope.samples, "stale": scope.stale}
+    wanted = {
+        "target": target,
+        "against": against,
+        "metric": scope.metric,
+        "type": scope.track,
+        "who": f"{scope.axis}={scope.people[0]}" if scope.people else None,
+        "outcome": "fail" if scope.failed else None,
+        "only": next((name for name, is_so in only.items() if is_so), None),
+    }
     # cleaned like the data that the pages filter
     query = {name: clean(value) for name, value in wanted.items() if value}
     return f"{_TRANSCRIPTS}#{urlencode(query, quote_via=quote)}"
 
 
-def _in_its_benchmark(**wanted: str | None) -> str:
-    """A `TranscriptLinks` for an `Overall`, whose metrics are benchmarks; empty for a figure over
-    several benchmarks."""
-    benchmark, _, track = (wanted.get("metric") or "").rpartition(" ")
-    if not benchmark:
-        return ""
-    behind = _transcripts(**{**wanted, "metric": None, "type": track})
-    return f"{folder_of(benchmark)}/{behind}"
+def _in_its_benchmark(scope: VerdictScope) -> str:
+    """A `TranscriptLinks` for an `Overall`; empty for a figure over several benchmarks."""
+    return f"{folder_of(scope.benchmark)}/{_transcripts(scope)}" if scope.benchmark else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +147,15 @@ class PublishedBenchmark:
     @property
     def people(self) -> Mapping[str, Sequence[str]]:
         """The values of each demographic axis."""
-        return {axis: self.view.values(axis) for axis in self.analysis.axes}
+        return {axis: values_on(self.analysis, axis) for axis in self.analysis.axes}
 
     @property
     def links(self) -> Sequence[PageLink]:
         """Links to its pages, in order."""
-        view = self.view
+        shown = {section.key for section in sections(self.analysis)}
         there = [
             ("results", "Results", "index.html", True),
-            ("metrics", "Metrics", "metrics.html", bool(view.metrics)),
-            ("comparisons", "Differences", "comparisons.html", bool(self.analysis.comparisons)),
-            ("people", "People", "people.html", bool(self.analysis.axes)),
-            ("agreement", "Agreement", "agreement.html", bool(view.concords)),
+            *((key, label, f"{key}.html", key in shown) for key, label in _OF_SECTIONS.items()),
             ("validation", "Validation", "validation.html", bool(self.validations)),
             ("transcripts", "Transcripts", _TRANSCRIPTS, bool(self.conversations)),
         ]
@@ -172,6 +181,7 @@ def site_pages(published: Sequence[PublishedBenchmark], at: datetime) -> Iterato
         "made": f"{at:{MOMENT}}",
         "published": published,
         "comparing": COMPARING,
+        "pages_of_sections": _OF_SECTIONS,
         "together": "" if together is None else together_words([together]),
         "lead": lead_words(analyses, at),
         "most_targets": max(3, _MOST_ROWS // max(1, len(published))),
@@ -216,9 +226,7 @@ def _pages_of(
 ) -> Iterable[tuple[str, str, Page]]:
     for link in published.links:
         title = published.title if link.kind == "results" else f"{link.label} · {published.title}"
-        template, section = f"site/{link.kind}.html", ""
-        if link.kind not in {"results", "transcripts"}:
-            template, section = "site/section.html", f"{link.kind}.html"
+        template = f"site/{'section' if link.kind in _OF_SECTIONS else link.kind}.html"
         is_read = link.kind == "transcripts"
         page = Page(
             kind=link.kind,
@@ -227,6 +235,5 @@ def _pages_of(
             links=_site_links(is_compared=is_compared),
             root="../../",
             scripted=is_read,
-            section=section,
         )
         yield link.href, template, page

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from engine.analysis.answer import answer
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
-    Comparison,
     Estimate,
-    Gap,
     MetricInfo,
     Outcome,
     Overall,
-    RepeatAgreement,
     TargetResult,
 )
-from engine.analysis.findings import Finding, findings, pairs_by_kind, points_interval, rests_on
-from engine.analysis.provenance import Staleness
+from engine.analysis.findings import Finding, findings
+from engine.analysis.sections import Section, VerdictScope, sections
 from engine.benchmark import ConversationKey, Track
-from engine.display import joined_names, one_line, percent, plural
+from engine.display import one_line, plural
 from engine.jury import Jury, verdict_to_show
-from engine.report import scale
-from engine.report.scale import Scale
 from engine.store.tables import StoredTake, Verdict
 
 MOST_EVIDENCE: Final = 240
@@ -126,81 +121,11 @@ GENERATOR: Final = "Crosswind results"
 """Marks a page as ours, so that it may be overwritten."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairDifference:
-    """A comparison or a gap, from the side that passes more often."""
-
-    more: str
-    less: str
-    size: float
-    low: float | None
-    high: float | None
-    p: float | None
-    sure: bool
-    rests_on: str
-    behind: Mapping[str, str | None]
-    """The arguments of a `TranscriptLinks` to its conversations: of two targets, those on which
-    they differ; of groups, those of the side that passes more often."""
-
-    @classmethod
-    def of(cls, contrast: Comparison | Gap) -> PairDifference:
-        contrast = contrast.greater_first
-        if isinstance(contrast, Comparison):
-            behind = {"target": contrast.left, "against": contrast.right, "type": contrast.track}
-        else:
-            behind = {"target": contrast.target, "who": f"{contrast.axis}={contrast.left}"}
-        interval = (contrast.low, contrast.high, contrast.p_adjusted)
-        return cls(
-            contrast.left,
-            contrast.right,
-            contrast.difference,
-            *interval,
-            contrast.sure,
-            rests_on(contrast),
-            behind,
-        )
-
-    @property
-    def ends(self) -> str:
-        return points_interval(self.low, self.high)
-
-    @property
-    def points(self) -> str:
-        """Whole points; `<1` for a difference that rounds to 0."""
-        return "<1" if 0 < self.size < 0.005 else f"{self.size * 100:.0f}"
+TranscriptLinks = Callable[[VerdictScope], str]
+"""Makes a link to the conversations behind a figure; empty where there is none."""
 
 
-def scale_of(differences: Iterable[PairDifference]) -> Scale:
-    """A scale that contains all of them with their intervals, and 0."""
-    return scale.scale_of(
-        end
-        for difference in differences
-        for end in (difference.size, difference.low, difference.high)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRate:
-    """A target's pass rate with one group of people; None where nothing was scored."""
-
-    value: str
-    rate: float | None
-    scenarios: int
-
-    def __str__(self) -> str:
-        return f"{self.value} {percent(self.rate)}"
-
-
-class TranscriptLinks(Protocol):
-    """Makes links to the conversations behind a figure."""
-
-    def __call__(self, **wanted: str | None) -> str:
-        """The link for `target`, `metric`, `type`, `outcome`, `who` (`axis=value`), `against` and
-        `only`; empty where there is none."""
-        ...
-
-
-def no_link(**_wanted: str | None) -> str:
+def no_link(_scope: VerdictScope) -> str:
     """A `TranscriptLinks` for a page without transcripts."""
     return ""
 
@@ -212,11 +137,11 @@ class EvidenceLinks:
     prefix: str
     places: Mapping[tuple[str, str], int]
 
-    def __call__(self, **wanted: str | None) -> str:
-        """As `TranscriptLinks`."""
-        metric, target = wanted.get("metric"), wanted.get("target")
-        place = self.places.get((metric or "", target or ""))
-        return "" if place is None or wanted.get("who") else f"#{self.prefix}-e{place}"
+    def __call__(self, scope: VerdictScope) -> str:
+        if scope.metric is None or len(scope.targets) != 1 or scope.people:
+            return ""
+        place = self.places.get((scope.metric, scope.targets[0]))
+        return "" if place is None else f"#{self.prefix}-e{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +180,8 @@ class BenchmarkView:
     def anchor(self, number: int) -> str:
         """The id of a piece of evidence that a cell links to; empty for the others of that cell."""
         evidence, own = self.evidence[number], f"{self.prefix}-e{number}"
-        return (
-            own if self.link(metric=evidence.metric_id, target=evidence.target) == f"#{own}" else ""
-        )
+        scope = VerdictScope((evidence.target,), evidence.metric_id)
+        return own if self.link(scope) == f"#{own}" else ""
 
     @property
     def answer(self) -> Sequence[Finding]:
@@ -278,11 +202,6 @@ class BenchmarkView:
         return any(
             track in target.ranks and target.ranks[track].tells for target in self.analysis.targets
         )
-
-    @property
-    def exposed(self) -> Sequence[TargetResult]:
-        """The targets with finished conversations."""
-        return [target for target in self.analysis.targets if target.exposure.conversations]
 
     @property
     def made_with(self) -> str:
@@ -308,44 +227,14 @@ class BenchmarkView:
         return f"{counted} Left out: {stored} no longer part of the benchmark."
 
     @property
-    def stale(self) -> Mapping[str, Staleness]:
-        """The staleness of each metric with anything stale."""
-        return {
-            name: staleness
-            for name, staleness in self.analysis.staleness.items()
-            if staleness.stale
-        }
-
-    @property
-    def metrics(self) -> Sequence[MetricInfo]:
-        """The metrics that any target was asked on."""
-        targets = self.analysis.targets
-        return [
-            metric
-            for metric in self.analysis.metrics
-            if any(metric.id in target.metrics for target in targets)
-        ]
+    def sections(self) -> Sequence[Section]:
+        """What there is to show of each statistic."""
+        return sections(self.analysis)
 
     def failed(self, metric: MetricInfo) -> int:
         """The number of failed conversations on a metric."""
         cells = [target.metrics.get(metric.id) for target in self.analysis.targets]
         return sum(cell.scored - cell.passed for cell in cells if cell is not None)
-
-    @property
-    def no_signal(self) -> dict[str, bool]:
-        """The metrics that do not separate targets, and whether all conversations pass."""
-        return {check.metric_id: check.passed for check in self.analysis.no_signal}
-
-    @property
-    def compared(self) -> Sequence[tuple[str, Sequence[PairDifference]]]:
-        """The pairs under what they are compared on: significant ones first, then by size."""
-        return [
-            (
-                where,
-                sorted(map(PairDifference.of, pairs), key=lambda pair: (not pair.sure, -pair.size)),
-            )
-            for where, pairs in pairs_by_kind(self.analysis)
-        ]
 
     def rests_on(self, result: TargetResult, track: Track) -> str:
         """`31 of 32 conversations in 4 scenarios`, `12 scenarios in 3 benchmarks`."""
@@ -379,127 +268,9 @@ class BenchmarkView:
             "such intervals would contain the true rate."
         )
 
-    @property
-    def cells_mean(self) -> str:
-        """An explanation of the table of metrics by targets."""
-        if isinstance(self.analysis, Overall):
-            return (
-                "How often each target passes the positive and the negative metrics of each "
-                "benchmark."
-            )
-        return (
-            "How often each target passes each metric. A negative metric passes if the behaviour "
-            "is absent. Each cell rests on few scenarios: read rows and columns, not single cells."
-        )
-
-    @property
-    def differences_mean(self) -> str:
-        """An explanation of the differences between targets."""
-        line = "if it excludes 0, the difference is significant, its dot filled."
-        if isinstance(self.analysis, Overall):
-            return (
-                "How much more often the first target passes: the mean difference over the "
-                "benchmarks in which both were scored, on the scenarios that both were scored on. "
-                f"The line is the interval among all comparisons of this section: {line}"
-            )
-        meaning = (
-            "How much more often the first target passes, on the scenarios that both were scored "
-            f"on. The line is the interval among all comparisons of this benchmark: {line}"
-        )
-        if None not in self.analysis.compared_on:
-            return meaning
-        return (
-            f"{meaning} All metrics together rest on more scenarios than either track, so they "
-            "detect smaller differences."
-        )
-
-    def values(self, axis: str) -> Sequence[str]:
-        """All values on a demographic axis, sorted."""
-        targets = self.analysis.targets
-        return sorted({value for target in targets for value in target.demographics.get(axis, {})})
-
-    def rates_of(self, target: TargetResult, axis: str) -> Sequence[GroupRate]:
-        """One for each of `values`, in that order."""
-        cells = target.demographics.get(axis, {})
-        return [
-            GroupRate(value, cells[value].rate, cells[value].base_scenarios)
-            if value in cells
-            else GroupRate(value, None, 0)
-            for value in self.values(axis)
-        ]
-
-    def metrics_by_people(
-        self, axis: str
-    ) -> Sequence[tuple[MetricInfo, str, Sequence[Estimate | None]]]:
-        """Each metric and target, with an estimate for each of `values`."""
-        return [
-            (metric, target.target, [cells[axis].get(value) for value in self.values(axis)])
-            for metric in self.metrics
-            for target in self.analysis.targets
-            if axis in (cells := target.metrics_by_people.get(metric.id, {}))
-        ]
-
-    def widest_gap(self, target: TargetResult, axis: str) -> PairDifference | None:
-        """The target's widest gap on an axis, a significant one before any other."""
-        gaps = self.analysis.gaps
-        own = [
-            PairDifference.of(gap)
-            for gap in gaps
-            if (gap.axis, gap.target) == (axis, target.target)
-        ]
-        return max(own, key=lambda gap: (gap.sure, gap.size), default=None)
-
-    @property
-    def pooled_gaps(self) -> Sequence[PairDifference]:
-        return [PairDifference.of(gap) for gap in self.analysis.gaps if gap.target is None]
-
-    @property
-    def concords(self) -> Sequence[RepeatAgreement]:
-        own = [target.agreement for target in self.analysis.targets if target.agreement is not None]
-        return [*own, *self.analysis.agreement]
-
-    def differing(self, agreement: RepeatAgreement) -> str:
-        """A link to the conversations on which answers differ."""
-        if agreement.between == "samples":
-            return self.link(target=agreement.of, only="samples")
-        return self.link(only="split")
-
-    @property
-    def makers(self) -> Sequence[str]:
-        """Sentences on where the figures come from."""
-        analysis = self.analysis
-        sentences = [analysis.headline_rule, *_makers(analysis), analysis.cost]
-        return [sentence for sentence in sentences if sentence]
-
 
 def _rank_key(estimate: Estimate) -> tuple[bool, float]:
     return estimate.rate is None, -(estimate.rate or 0.0)
-
-
-def _makers(analysis: Analysis) -> Iterator[str]:
-    for judge in analysis.judges:
-        passes = f" in {plural(judge.passes, 'pass', 'passes')}" if judge.passes > 1 else ""
-        lost = f"; {judge.unusable:,} more could not be used" if judge.unusable else ""
-        second = "" if judge.counting or not judge.verdicts else ", as a second opinion"
-        yield f"{judge.name} gave {plural(judge.verdicts, 'verdict')}{passes}{second}{lost}."
-    models = [
-        f"{target.target} is {target.model}"
-        for target in analysis.targets
-        if target.model != target.target
-    ]
-    if models:
-        yield f"Behind the targets: {joined_names(models)}."
-    if isinstance(analysis, Overall):
-        return
-    if analysis.correlation is None:
-        yield (
-            "How alike conversations of one base scenario are cannot be told: each counts as one."
-        )
-        return
-    yield (
-        "Conversations of one base scenario resemble each other: their intra-class correlation, "
-        f"pooled over the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."
-    )
 
 
 def readable_time(at: str | None) -> str:
