@@ -16,6 +16,8 @@ from engine.addresses import PUBLIC_ADDRESSES
 from engine.config.schema import load_config
 from engine.config.values import KNOWN_SOURCES, OFFLINE_MODELS
 from engine.errors import InputError
+from engine.identity import digest
+from engine.pipeline.models import model_digest
 from engine.providers.scripted import models as offline
 from tests.engine.config.conftest import told
 
@@ -374,6 +376,28 @@ def test_public_is_json_and_says_everything_else(config_file: Write) -> None:
     assert public["demographics"] == {"age": ["Child or teenager (6-17)", "Adult (18+)"]}
     assert public["targets"][3]["extra_headers"] == ["User-Agent"]
     assert public["targets"][2]["base_url"] == "https://api.x.ai/v1"
+
+
+def test_equal_configurations_have_equal_digests_wherever_they_lie(tmp_path: Path) -> None:
+    text = (
+        IN_THE_WILD
+        + """\
+  - {id: shop, source: python, call: "shop:answer"}
+  - {id: desk, source: http, url: "http://localhost:9/chat", request: {text: $messages}, reply: a}
+checks: {groups: true, model: strict}
+models: {strict: {model: evaluator-strict, source: offline}}
+"""
+    )
+    digests = []
+    for name in ("here", "far/away"):
+        place = tmp_path / name / "config.yaml"
+        place.parent.mkdir(parents=True)
+        place.write_text(text, "utf-8")
+        config = load_config(place)
+        models = (config.user_model, *config.judges, *config.targets, *config.models.values())
+        digests.append([digest(config.public()), *map(model_digest, models)])
+    assert digests[0] == digests[1]
+    assert len({*digests[0]}) == len(digests[0])
 
 
 def test_what_is_known_here_is_what_the_providers_know() -> None:
