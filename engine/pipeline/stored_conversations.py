@@ -90,6 +90,8 @@ class ScoreCounts:
     """The `seq` of the newest verdict included."""
     failures: Mapping[Cell, VerdictRow] = field(default_factory=dict)
     """The newest failure of each target and metric, where there is one."""
+    asked: AskedConversations | None = None
+    """The conversations that count; None for all."""
 
 
 def scores(
@@ -123,7 +125,7 @@ def scores(
     unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
     through = max((row.seq for row in rows), default=0)
     failures = {_cell(row): row for row in rows if row.passed is False}
-    return ScoreCounts(known, unsure, passes, metrics, through, failures)
+    return ScoreCounts(known, unsure, passes, metrics, through, failures, asked)
 
 
 def _cell(row: VerdictRow) -> Cell:

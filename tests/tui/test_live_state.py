@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind, Speech
+from engine.jury import AskedConversations, Counts, Jury, NotCounted
 from engine.link import EngineState
 from engine.store.tables import NoteRow, Quote
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice, text
@@ -340,6 +341,32 @@ async def test_a_display_that_is_frozen_names_the_benchmark_that_it_shows(
     state.freeze()
     state.other_feed()
     assert "another" in text(state.header(120, theatre.at)[0])
+
+
+async def test_what_was_rejected_is_marked_and_not_in_the_scores_of_targets(
+    theatre: Theatre,
+) -> None:
+    await theatre.prepare()
+    [info] = theatre.watch.benchmarks
+    take = await theatre.play()
+    await theatre.judge(take)
+    state = LiveState(theatre.watch)
+    tick(theatre, state)
+    assert pulled(state) == 1
+    assert sum(one.positive.scored for one in state.targets(info, theatre.at)) == 1
+
+    asked = AskedConversations(BENCHMARK, {}, [METRIC.id], TARGETS, 1, [take.key.scenario_id])
+    rejecting = replace(info, counts=lambda _: Counts(asked, Jury(())))
+    theatre.watch.describe([rejecting], theatre.watch.link)
+    await state.scores.read(BENCHMARK, 0.0)
+    tick(theatre, state, 100.0)
+    assert sum(one.positive.scored for one in state.targets(info, theatre.at)) == 0
+    assert state.feed.behind
+    assert state.feed.pull() == ([0], False)
+    assert state.feed.why_not(take.key) is NotCounted.REJECTED
+    await theatre.judge(take)
+    tick(theatre, state, 100.0)
+    assert sum(one.positive.scored for one in state.targets(info, theatre.at)) == 0
 
 
 async def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(

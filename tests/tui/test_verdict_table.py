@@ -9,6 +9,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from engine.benchmark import ConversationKey, StopReason, Track
+from engine.jury import NotCounted
 from engine.store.records import VerdictRow
 from engine.store.tables import Quote
 from tests.tui.idle import hurried
@@ -36,6 +37,9 @@ class ManyRows:
 
     def key(self, index: int) -> ConversationKey:
         return key(index)
+
+    def why_not(self, key: ConversationKey) -> NotCounted | None:
+        return NotCounted.REJECTED if key == self.key(1) else None
 
     def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
         rows = [self.verdict(index) for index in range(start, min(start + count, self.count))]
@@ -202,6 +206,19 @@ def test_a_row_has_the_words_that_show_the_behaviour(
     quotes = (Quote("not to be found", None), Quote("as it was said", 2))
     row = replace(ManyRows(1).verdict(0), passed=passed, track=track, quotes=quotes)
     assert row.quote == quote
+
+
+def test_what_does_not_count_says_so_in_its_row() -> None:
+    async def script() -> None:
+        app = TableApp(ManyRows(2))
+        async with app.run_test(size=(100, 5)) as pilot:
+            app.table.show(())
+            await pilot.pause()
+            lines = ["".join(piece.text for piece in app.table.row(row)) for row in (0, 1)]
+            assert "does not count" not in lines[0]
+            assert "does not count, rejected: because" in lines[1]
+
+    hurried(script())
 
 
 def test_ids_that_are_cut_keep_what_they_differ_in() -> None:

@@ -281,10 +281,12 @@ def target_views(
     paces: TargetSpeeds,
     still: Still | None,
     standings: Standings,
+    counts: Mapping[tuple[str, Track], TrackScore] | None,
     *,
     paused: bool,
 ) -> list[TargetView]:
-    """All targets. `still` gives the seconds a target has been still, None without an engine."""
+    """All targets. `still` gives the seconds a target has been still, None without an engine;
+    `counts` what passed and was scored, None if that was not computed yet."""
     progress = watch.progress
     return [
         _target(
@@ -294,6 +296,7 @@ def target_views(
             paces.of(info, target.id, progress.target(info.name, target.id), at),
             still,
             standings,
+            counts,
             paused=paused,
         )
         for target in info.targets
@@ -307,6 +310,7 @@ def _target(
     pace: _SpeedSample,
     still: Still | None,
     standings: Standings,
+    counts: Mapping[tuple[str, Track], TrackScore] | None,
     *,
     paused: bool,
 ) -> TargetView:
@@ -314,6 +318,13 @@ def _target(
     failed = progress.simulate.failed + progress.evaluate.failed
     waiting = 0 if board is None else board.between.get(target.id, 0)
     between = min(waiting, progress.simulate.running)
+    # rows alone do not say what the files ask for
+    scores = {
+        track: progress.scores[track]
+        if counts is None
+        else counts.get((target.id, track), TrackScore())
+        for track in Track
+    }
     return TargetView(
         name=one_line(target.id),
         simulated=progress.simulate.done,
@@ -323,8 +334,8 @@ def _target(
         failed=failed,
         judged=progress.evaluate.done,
         to_judge=progress.evaluate.total,
-        positive=replace(progress.scores[Track.POSITIVE]),
-        negative=replace(progress.scores[Track.NEGATIVE]),
+        positive=replace(scores[Track.POSITIVE]),
+        negative=replace(scores[Track.NEGATIVE]),
         rates={track: rate for track in Track if (rate := standings.get((target.id, track)))},
         tokens=pace.tokens if moves else UNKNOWN,
         spend=money(progress.usage.cost_usd, scripted=target.scripted),

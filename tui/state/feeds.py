@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeGuard, TypeVar
 from engine.benchmark import ConversationKey, Track
 from engine.errors import CrosswindError
 from engine.facts import Fact, TakeEnded, VerdictGiven
+from engine.jury import AskedConversations, NotCounted
 from engine.progress import TrackScore
 from engine.store.open_reader import open_reader
 from engine.store.records import VerdictRow
@@ -46,6 +47,10 @@ class VerdictFeed:
         self._seqs = array("q")
         """The seq of the newest verdict on each key."""
         self._places: dict[ConversationKey, int] = {}
+        self.asked: AskedConversations | None = None
+        """The conversations that count; None where it is not known yet, or all do."""
+        self._marked: AskedConversations | None = None
+        """The same when rows were last pulled."""
         self._replaced: set[int] = set()
         """The positions of conversations that have been played again since."""
         self._seen = 0
@@ -64,7 +69,13 @@ class VerdictFeed:
     def behind(self) -> bool:
         """Whether a verdict was received that `pull` has not read yet, or others count."""
         news = self._received > self._read_for or bool(self._replaced)
-        return news or self._judges != self._watch.judges
+        return news or self._others_count
+
+    @property
+    def _others_count(self) -> bool:
+        if self.asked is not self._marked and self.asked == self._marked:
+            self._marked = self.asked  # so that equal ones are compared once
+        return self._judges != self._watch.judges or self.asked is not self._marked
 
     def pull(self) -> tuple[list[int], bool]:
         """Read new verdicts. Returns the changed rows, and whether there is more."""
@@ -73,9 +84,10 @@ class VerdictFeed:
         if len(rows) < CHUNK:
             self._read_for = self._received
         changed, self._replaced = sorted(self._replaced), set()
-        if self._judges != self._watch.judges:
-            # who is quoted changes everywhere
-            self._judges, changed = self._watch.judges, list(range(len(self._keys)))
+        if self._others_count:
+            # who is quoted, or what is marked, changes everywhere
+            self._judges, self._marked = self._watch.judges, self.asked
+            changed = list(range(len(self._keys)))
         for row in rows:
             self._seen = max(self._seen, row.seq)
             place = self._places.get(row.key)
@@ -93,6 +105,10 @@ class VerdictFeed:
 
     def key(self, index: int) -> ConversationKey:
         return self._keys[index]
+
+    def why_not(self, key: ConversationKey) -> NotCounted | None:
+        """Why results do not have this conversation; None if they do."""
+        return None if self.asked is None else self.asked.why_not(key)
 
     def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
         """Read a page; None for a row without a verdict, as after it was played again."""
@@ -207,20 +223,27 @@ class ScoreFeed(BenchmarkFeed["ScoreCounts"]):
             if isinstance(fact, VerdictGiven) and fact.counted is not fact.counted_before:
                 self._later[fact.benchmark].append(fact)
 
-    def rates(self, benchmark: str) -> Standings:
-        """The current rates; empty if none were computed yet."""
+    def counts(self, benchmark: str) -> Mapping[tuple[str, Track], TrackScore] | None:
+        """What passed and was scored, by target and track; None if nothing was computed yet."""
         known = self.of(benchmark)
         if known is None:
-            return {}
+            return None
         later = [fact for fact in self._later[benchmark] if fact.seq > known.through]
         self._later[benchmark] = later
-        counts = {
-            place: TrackScore(rate.passed, rate.scored) for place, rate in known.rates.items()
-        }
+        counts = defaultdict(TrackScore)
+        for place, rate in known.rates.items():
+            counts[place] = TrackScore(rate.passed, rate.scored)
         for fact in later:
-            count = counts.get((fact.key.target_id, fact.track))
-            if count is not None:
-                count.replace(fact.counted_before, fact.counted)
+            if known.asked is None or known.asked.why_not(fact.key) is None:
+                place = fact.key.target_id, fact.track
+                counts[place].replace(fact.counted_before, fact.counted)
+        return counts
+
+    def rates(self, benchmark: str) -> Standings:
+        """The current rates; empty if none were computed yet."""
+        known, counts = self.of(benchmark), self.counts(benchmark)
+        if known is None or counts is None:
+            return {}
         return {
             place: _updated_rate(rate, counts[place])
             for place, rate in known.rates.items()

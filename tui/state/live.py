@@ -165,6 +165,8 @@ class LiveState:
         self.board, self.seconds = board, seconds
         benchmark = current_benchmark(self._watch)
         self.info = info_of(self._watch, benchmark)
+        scores = self.scores.of(benchmark)
+        self.feed.asked = None if scores is None else scores.asked
         self.status = status_of(self._watch.progress, board, benchmark)
         if self.status.phase.over or self.status.phase is RunPhase.PAUSED:
             self._stalls.begin_anew(seconds)
@@ -236,7 +238,6 @@ class LiveState:
         """The views of all targets, in the benchmark's order; `at` is now."""
         self.target_ids = [target.id for target in info.targets]
         still = None if self.status.phase.over else self._still_for
-        known = self._rates(info)
         return target_views(
             self._watch,
             info,
@@ -244,7 +245,8 @@ class LiveState:
             at,
             self._paces,
             still,
-            known,
+            self._rates(info),
+            self.scores.counts(info.name),
             paused=self.status.phase is RunPhase.PAUSED,
         )
 

@@ -15,6 +15,7 @@ from textual.message import Message
 
 from engine.benchmark import ConversationKey
 from engine.display import one_line, plural
+from engine.jury import NotCounted
 from engine.store.records import VerdictRow
 from tui.format import TRACK_SIGNS, conversation_id, verdict
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
@@ -39,6 +40,10 @@ class VerdictSource(Protocol):
         ...
 
     def key(self, index: int) -> ConversationKey: ...
+
+    def why_not(self, key: ConversationKey) -> NotCounted | None:
+        """Why a conversation does not count; None if it does."""
+        ...
 
 
 class VerdictTable(PagedTable):
@@ -154,7 +159,11 @@ class VerdictTable(PagedTable):
 
     def _cells(self, rows: Sequence[int]) -> dict[int, Cells]:
         shown = self._source.page(rows[0], len(rows))
-        return {place: _cells(row) for place, row in zip(rows, shown, strict=False) if row}
+        return {
+            place: _cells(row, self._source.why_not(row.key))
+            for place, row in zip(rows, shown, strict=False)
+            if row
+        }
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)
@@ -180,11 +189,13 @@ def _headings(width: int, longest_id: int) -> list[Heading]:
     return [*least, name, *turns, Heading("because", "", 0, gap=0)]
 
 
-def _cells(row: VerdictRow) -> Cells:
+def _cells(row: VerdictRow, why_not: NotCounted | None) -> Cells:
     """The cells of a row for all columns, in the order of `_ORDER`."""
     why = row.justification if row.quote is None else f"“{row.quote}”"
     why = why if row.unscored is None else f"unscored: {row.unscored}"
-    outcome = Piece(verdict(row.passed), VERDICT_INKS[row.passed])
+    why = why if why_not is None else f"does not count, {why_not}: {why}"
+    ink = VERDICT_INKS[row.passed] if why_not is None else Ink.FAINT
+    outcome = Piece(verdict(row.passed), ink)
     return (
         outcome._replace(text=outcome.text[:1]),
         outcome,
