@@ -6,13 +6,14 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.benchmark import Stage
 from engine.errors import ModelError
 from engine.pipeline.models import open_offline
-from engine.providers.model import Message, Model
+from engine.providers.model import Message, Model, Reply
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import CONFIG, Place, small_workspace
 from tests.models import Overheard, ScriptedModel
@@ -97,6 +98,19 @@ def _stale(place: Place, dice: random.Random) -> None:
     place.benchmark.write_text(text.replace("the person", "a person", dice.randint(1, 2)), "utf-8")
 
 
+def _budget_spent(place: Place, dice: random.Random) -> None:
+    """A run that its budget ends, as every answer costs something."""
+
+    def priced(reply: Reply) -> Reply:
+        return replace(reply, usage=replace(reply.usage, cost_usd=0.01))
+
+    before = place.config.read_text("utf-8")
+    budget = dice.randint(1, 60) / 100
+    place.edit(place.config, "run: {", f"run: {{budget: {budget}, ")
+    place.heard_by(lambda spec: Overheard(open_offline(spec), changed=priced)).run()
+    place.config.write_text(before, "utf-8")
+
+
 ACTS: Mapping[str, Callable[[Place, random.Random], object]] = {
     "with faults": lambda place, dice: with_faults(place, dice).run(),
     "stopped": lambda place, dice: place.run_until(dice.randint(1, 60)),
@@ -112,6 +126,7 @@ ACTS: Mapping[str, Callable[[Place, random.Random], object]] = {
     "again": _again,
     "imported": _imported,
     "stale": _stale,
+    "budget spent": _budget_spent,
     "forced": lambda place, dice: place.run_until(dice.randint(1, 40), force=True),
 }
 
@@ -126,7 +141,7 @@ def random_state(root: Path, seed: int) -> tuple[Place, list[str]]:
         config += CHECKED + "checks: {groups: true, landmarks: true, model: looker}\n"
     place = small_workspace(root, config)
     first = dice.choice(
-        ["with faults", "stopped", "stopped with faults", "pilot", "until simulate"]
+        ["with faults", "stopped", "stopped with faults", "pilot", "until simulate", "budget spent"]
     )
     acts = [first, *dice.choices([*ACTS], k=dice.randint(1, 3))]
     for act in acts:
