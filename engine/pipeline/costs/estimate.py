@@ -260,8 +260,9 @@ LONGEST_WORDS: Final = (
 
 ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
 """Calls for each usable structured answer, where that was not measured."""
-CHECKED_AGAIN: Final = Range(1.0, 1.0 + ASK_AGAIN, 1.08)
-"""As above, of a checker: often a small model, of which some never answer in the form."""
+READ_AGAIN: Final = Range(1.0, 1.0 + ASK_AGAIN, 1.08)
+"""As above, of a judge or checker: some never answer in the form, and every answer is asked for
+nevertheless, while no conversation goes on behind an unusable message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +373,7 @@ class Estimator:
             answers = rest + fresh * Range(least, self.turns, expected)
         if asked.role is Role.TARGET or asked.spec.is_offline:
             return answers
-        usual = CHECKED_AGAIN if asked.role is Role.CHECKER else ASKED_AGAIN
+        usual = READ_AGAIN if asked.role in {Role.EVALUATOR, Role.CHECKER} else ASKED_AGAIN
         again = self.measured.asked_again(asked.role) or usual
         return replace(answers * again, high=_most_calls(answers.high, again.high, asked.failed))
 

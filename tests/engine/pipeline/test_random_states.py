@@ -36,7 +36,12 @@ JUDGE = "{model: evaluator, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
 
 
 @pytest.mark.parametrize(
-    ("odd", "before"), [(range(0, 16, 2), {*Stage} - {Stage.EVALUATE}), (range(999), {*Stage})]
+    ("odd", "before"),
+    [
+        (range(0, 16, 2), {*Stage} - {Stage.EVALUATE}),
+        (range(999), {*Stage} - {Stage.EVALUATE}),
+        (range(999), {*Stage}),
+    ],
 )
 def test_the_price_holds_what_judges_are_asked_again(
     tmp_path: Path, odd: Collection[int], before: Collection[Stage]
