@@ -15,9 +15,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+import crosswind
 from engine.cli.command_line import build_parser, commands_of
 from engine.config.benchmark_file import BenchmarkShape, load_definition
 from engine.config.schema import Config, ModelSpec, Target, load_config
+from tests.manual import impactbench
 from tools.manual.__main__ import build
 from tools.manual.commands import command_reference
 from tools.manual.configuration import (
@@ -230,6 +232,10 @@ def test_a_worked_page_shows_what_its_commands_print(page: Path, tmp_path: Path)
         "what it shows is not what is printed now; look at the difference, then take it with "
         "`python -m tools.manual.sessions --write`"
     )
+    if page.name == "coming-from.md":
+        rates = crosswind.open(tmp_path / "study").results()
+        counted = {(r.target, r.metric): (r.passed, r.scored) for r in rates if r.metric}
+        assert counted == impactbench.RATES
     if page == PAGE:
         shown = NOTEBOOK.read_text("utf-8")
         assert executed(shown, tmp_path / "study") == shown

@@ -4,7 +4,8 @@
 A page that begins with `<!-- session -->` is followed from top to bottom: a block with
 `title="PATH"` is written into that file, and of a `console` block each line after `$ ` is carried
 out: `cd`, and `crosswind`, also with `| head -n N` or `| tail -n N` behind it. What stands below it
-is what it printed, and `→ exit code N` where that is not 0."""
+is what it printed, and `→ exit code N` where that is not 0. A page with `<!-- session: NAME -->`
+begins with a folder that NAME of `STARTS` makes."""
 
 from __future__ import annotations
 
@@ -14,17 +15,20 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from engine.cli.main import main as crosswind
+from tests.manual import impactbench
 from tools.manual.notebook import NOTEBOOK, PAGE, executed
 from tools.manual.pages import DOCS
 
-MARK: Final = "<!-- session -->"
+MARK: Final = re.compile(r"<!-- session(?:: (\w+))? -->")
+STARTS: Final[Mapping[str, Callable[[Path], None]]] = {"impactbench": impactbench.place}
+"""What a page finds where it begins."""
 _HOME: Final = "/home/you"
 """What stands for the folder in which a page is followed."""
 _COLUMNS: Final = "92"
@@ -37,12 +41,15 @@ _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def worked_pages() -> list[Path]:
-    return sorted(path for path in DOCS.rglob("*.md") if MARK in path.read_text("utf-8")[:200])
+    return sorted(path for path in DOCS.rglob("*.md") if MARK.match(path.read_text("utf-8")))
 
 
 def followed(text: str, folder: Path) -> str:
     """A page with what its commands print when they are carried out in an empty folder."""
     reader = _Reader(folder)
+    mark = MARK.match(text)
+    if mark is not None and mark[1]:
+        STARTS[mark[1]](folder)
     with _terminal():
         return _BLOCK.sub(reader.block, text)
 
