@@ -8,21 +8,12 @@ servers that are not up yet.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import os
 import re
-import secrets
-import ssl
-import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
-
-import httpx2
 
 from engine.config.schema import Config, ModelSpec, Target
 from engine.config.secrets import Environment
@@ -31,23 +22,18 @@ from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reachability import Destination, ModelListing, destinations, listed
 from engine.errors import InputError, Problem, merged_problems
-from engine.files import cache_folder, read_regular, replace_file
 from engine.pipeline.models import function_place, unfit_local_model
 from engine.providers.attempts import (
     Cause,
     describe,
     refuses_key,
     server_words,
-    transport_failure,
 )
 from engine.providers.functions.model import unusable_reason
-from engine.providers.http.connector import no_trust
 from engine.providers.http.transport import Fault
 from engine.providers.redaction import Redactor
 
 LONGEST_S: Final = 4.0
-KEPT_S: Final = 3600.0
-"""How long an account without problems is not asked again."""
 COMPLETE: Final = frozenset(
     {
         "api.openai.com",
@@ -72,78 +58,17 @@ class PreflightResult:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class PreflightCache:
-    """The accounts that had no problems lately, as salted digests, without keys."""
-
-    path: Path | None
-    clock: Callable[[], float] = time.time
-    _salt: str = ""
-    _well: dict[str, float] = field(default_factory=dict)
-
-    def read(self) -> None:
-        """Never raises: without a readable file, all accounts are asked again."""
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            content = json.loads(read_regular(self.path)) if self.path is not None else {}
-            now = self.clock()
-            self._salt = str(content.get("salt", ""))
-            self._well = {
-                str(name): float(at)
-                for name, at in content.get("well", {}).items()
-                if 0 <= now - float(at) < KEPT_S
-            }
-        self._salt = self._salt or secrets.token_hex(16)
-
-    def knows(self, place: Destination, models: Collection[str]) -> bool:
-        """Whether all of these models had no problems there lately."""
-        return all(self._digest(place, name) in self._well for name in models)
-
-    def add(self, place: Destination, models: Collection[str]) -> None:
-        """Remember that these models have no problems there now."""
-        now = self.clock()
-        self._well.update({self._digest(place, name): now for name in models})
-
-    def write(self) -> None:
-        """Never raises: without a file, all accounts are asked again the next time."""
-        if self.path is None:
-            return
-        text = json.dumps({"salt": self._salt, "well": self._well})
-        with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(self.path, text.encode(), mode=0o600, durable=False)
-
-    def _digest(self, place: Destination, model: str) -> str:
-        parts = [place.wire.value, place.base_url, place.key, place.headers, model]
-        trust = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-        text = json.dumps([self._salt, parts, trust])
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def cache_in(environ: Mapping[str, str]) -> PreflightCache:
-    """The cache in the user's cache folder."""
-    folder = cache_folder(environ)
-    return PreflightCache(folder and folder / "preflight.json")
-
-
-async def preflight(
-    models: Sequence[ModelInUse], config_path: Path, cache: PreflightCache
-) -> PreflightResult:
+async def preflight(models: Sequence[ModelInUse], config_path: Path) -> PreflightResult:
     """Ask every account for its list of models, concurrently, each for at most `LONGEST_S`
     seconds."""
     problems = [problem for model in models for problem in _missing(model)]
     warnings: list[str] = []
     wanted = _names_by_destination(models)
-    cache.read()
-    # accounts without problems lately are not asked again, as every paid run begins with this
-    new = {place: names for place, names in wanted.items() if not cache.knows(place, names)}
-    asked = await _ask(list(new), LONGEST_S)
-    for (place, names), listing in zip(new.items(), asked, strict=True):
+    asked = await asyncio.gather(*(listed(place, longest_s=LONGEST_S) for place in wanted))
+    for (place, names), listing in zip(wanted.items(), asked, strict=True):
         wrong, doubts = _listing_problems(place, names, listing, config_path)
         problems += wrong
         warnings += doubts
-        if not wrong and not doubts and listing.status is not None and listing.status < 300:
-            cache.add(place, names)
-    cache.write()
     return PreflightResult(tuple(merged_problems(problems)), tuple(dict.fromkeys(warnings)))
 
 
@@ -162,9 +87,7 @@ def look_first(
     problems = _unfit(specs, config.path, environment)
     warnings: Sequence[str] = ()
     if models or calls:
-        others, warnings = asyncio.run(
-            _looked_at(models, list(calls), config.path, environment, cache_in(environ))
-        )
+        others, warnings = asyncio.run(_looked_at(models, list(calls), config.path, environment))
         problems += others
     if problems:
         raise InputError(problems)
@@ -196,13 +119,12 @@ async def _looked_at(
     calls: Sequence[str],
     path: Path,
     environment: Environment,
-    cache: PreflightCache,
 ) -> tuple[Sequence[Problem], Sequence[str]]:
     """The problems and the warnings about models and functions."""
     wrong = [problem async for problem in _not_callable(calls, path, environment)]
     if not models:
         return wrong, ()
-    preflight_result = await preflight(models, path, cache)
+    preflight_result = await preflight(models, path)
     return [*wrong, *preflight_result.problems], preflight_result.warnings
 
 
@@ -251,31 +173,14 @@ def _names_by_destination(models: Sequence[ModelInUse]) -> dict[Destination, lis
     return wanted
 
 
-async def _ask(places: Sequence[Destination], longest_s: float) -> list[ModelListing]:
-    if not places:
-        return []
-    trust, failure = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), None
-    try:
-        trust = await asyncio.to_thread(httpx2.create_ssl_context)
-    except OSError as error:
-        failure = transport_failure(no_trust(error))
-
-    async def one(place: Destination) -> ModelListing:
-        if failure is not None and urlsplit(place.base_url).scheme == "https":
-            return ModelListing(failure=failure)
-        return await listed(place, trust, longest_s=longest_s)
-
-    return list(await asyncio.gather(*map(one, places)))
-
-
 def _listing_problems(
     place: Destination, names: Sequence[str], listing: ModelListing, config_path: Path
 ) -> tuple[list[Problem], list[str]]:
     """What is certainly wrong, and what a person should know but only the run can tell."""
-    host, failure = place.subject, listing.failure
-    if listing.silence:
-        return [], [f"{host} {listing.silence}; a run tries it again"]
+    host, failure, body = place.subject, listing.failure, bytes(listing.body)
     if failure is not None:
+        if listing.silence:
+            return [], [f"{host} {listing.silence}; a run tries it again"]
         what = describe(failure)
         if failure.cause in _CERTIFICATES:
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
@@ -287,11 +192,11 @@ def _listing_problems(
     # an application has no list of models: any answer is enough
     if place.wire.is_application:
         return [], []
-    if refuses_key(listing.status, listing.body):
+    if refuses_key(listing.status, body):
         # a key that may call and not list is answered like a wrong one, but for the words
-        if any(word in listing.body.lower() for word in _MAY_NOT_LIST):
+        if any(word in body.lower() for word in _MAY_NOT_LIST):
             return [], []
-        own = place.redactor()(server_words(listing.status, listing.body))
+        own = place.redactor()(server_words(listing.status, body))
         what = f"{host} refuses the key {place.key_name} ({listing.status})"
         what += f", and says: {own}" if own else ""
         hint = "check the key: is it of this provider, and still valid?"
@@ -299,7 +204,7 @@ def _listing_problems(
     # without a list nothing is known of the names; the run will find what is wrong
     if not 200 <= (listing.status or 0) < 300:
         return [], []
-    known, redact = model_names(listing.body), place.redactor()
+    known, redact = model_names(body), place.redactor()
     unknown = [name for name in dict.fromkeys(names) if known and not is_listed(name, known)]
     if place.subject in COMPLETE:
         hint = "see the provider's list, or leave the model out"

@@ -1,19 +1,15 @@
-"""One request to each account, with another HTTP client than a run's but under the same rules."""
+"""One request to each account, by the HTTP client of a run; where that fails, one by another."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
-import httpx2
 
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.doctor.models import ModelInUse
@@ -29,21 +25,22 @@ from engine.providers.attempts import (
     transport_failure,
 )
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
-from engine.providers.http.connector import NO_TLS_ANSWER, no_trust
+from engine.providers.http.connector import NO_TLS_ANSWER, system_trust
+from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import proxy_for
-from engine.providers.http.transport import Fault, HostPort
+from engine.providers.http.transport import (
+    Address,
+    ConnectionFailedError,
+    Fault,
+    HostPort,
+    OnBody,
+)
 from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 from engine.trust import UntrustedError
 
-# the client ends a step that takes too long, and closes its socket; cancelled from outside during a
-# handshake it would leave it open
-_CLOSING_S: Final = 0.5
 _CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})
 _MODELS: Final = "/models"
-_NO_TLS: Final = "it was connected, but could not agree on TLS"
-_TRUST_REMEDY: Final = "let it name a file of certificates, or unset it to trust the system's"
-_NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,54 +66,6 @@ class Destination:
     def redactor(self) -> Redactor:
         """Return a redactor of everything secret in its requests."""
         return Redactor([self.key or "", *(value for _, value in self.headers), *self.secrets])
-
-
-@dataclass(slots=True)
-class _RequestProgress:
-    """How far a request got."""
-
-    url: str
-    proxy: str | None
-    reached: bool = False
-    """Whether the first peer, which may be the proxy, accepted a connection."""
-    connected: bool = False
-    in_tls: bool = False
-    """Whether the server that is to be asked has not answered TLS yet."""
-    status: int | None = None
-    """The last status that was received, even if from the proxy."""
-
-    async def follow(self, event: str, details: Mapping[str, Any]) -> None:
-        """A trace callback of the HTTP client."""
-        match event:
-            case "connection.connect_tcp.complete":
-                self.reached = True
-                # through a proxy that has to open a tunnel first, its own connection says little
-                self.connected = self.proxy is None or urlsplit(self.url).scheme != "https"
-            case "connection.start_tls.started":
-                self.in_tls = self.proxy is None
-            case "proxy.start_tls.started":
-                self.connected = self.in_tls = True
-            case "connection.start_tls.complete" | "proxy.start_tls.complete":
-                self.in_tls = False
-            case "http11.receive_response_headers.complete":
-                self.status = details["return_value"][1]
-
-    @property
-    def silence(self) -> str:
-        """What did not come in time, said of the server."""
-        if self.in_tls:
-            return NO_TLS_ANSWER
-        if self.connected:
-            # a proxy without a tunnel accepts connections whether there is a server or not
-            relayed = self.proxy is not None and urlsplit(self.url).scheme != "https"
-            return "does not answer" if relayed else "accepts connections but does not answer"
-        return "was not reached: no connection came about"
-
-    @property
-    def silence_cause(self) -> Fault:
-        if self.in_tls:
-            return Fault.NO_TLS_ANSWER
-        return Fault.BROKEN if self.connected else Fault.NO_CONNECTION
 
 
 def destinations(models: Sequence[ModelInUse]) -> list[Destination]:
@@ -153,65 +102,113 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
         )
 
 
+LONGEST_LIST: Final = 4 * 1024 * 1024
+"""Bytes. OpenRouter's list has half a megabyte."""
+_TO_CONNECT: Final = 0.9
+"""The share of the time in which there must be a connection: then it is known what was late."""
+
+
+class _EnoughError(Exception):
+    """All is read of an answer that is looked at."""
+
+
+@dataclass(slots=True)
+class ModelListing:
+    """The answer of an account that was asked for its models by the client of a run."""
+
+    status: int | None = None
+    """None where there was no answer."""
+    location: str = ""
+    """Where a redirect leads."""
+    took_ms: int = 0
+    """Until the answer began."""
+    body: bytearray = field(default_factory=bytearray)
+    """The first `LONGEST_LIST` bytes."""
+    failure: Failure | None = None
+    silence: str = ""
+    """What did not come in time, said of the server; then there is a failure, too."""
+    proxy: str | None = None
+    """The proxy on the way, if there is one."""
+
+    async def ask(self, address: Address, longest_s: float) -> None:
+        """Ask there. Never raises: the failure is kept."""
+        try:
+            self.proxy = proxy_for(address.url)
+            pool = ConnectionPool(address, connect_s=longest_s * _TO_CONNECT)
+        except InputError as error:
+            self.failure = Failure(Fault.NO_PROXY, str(error))
+            return
+        began = time.monotonic()
+
+        def on_response(status: int, headers: Mapping[str, str]) -> OnBody:
+            self.took_ms = round((time.monotonic() - began) * 1000)
+            self.status, self.location = status, headers.get("location", "")
+            return self._keep
+
+        try:
+            async with asyncio.timeout(longest_s):
+                await pool.get(on_response)
+        except _EnoughError:
+            pass
+        except ConnectionFailedError as error:
+            self.failure = transport_failure(error.failure)
+            if self.failure.cause is Fault.NO_TLS_ANSWER:
+                self.silence = f"{NO_TLS_ANSWER} within {longest_s:g} s"
+        except TimeoutError:
+            self.failure = Failure(Fault.BROKEN)
+            relayed = self.proxy is not None and not address.url.startswith("https:")
+            silence = "does not answer" if relayed else "accepts connections but does not answer"
+            self.silence = f"{silence} within {longest_s:g} s"
+        finally:
+            await pool.close()
+
+    def _keep(self, piece: bytes) -> None:
+        self.body += piece
+        if len(self.body) >= LONGEST_LIST:
+            raise _EnoughError
+
+
+async def listed(place: Destination, *, longest_s: float) -> ModelListing:
+    """An account's list of models. Never raises: the result has the failure."""
+    url, headers = await asyncio.to_thread(_question, place)
+    listing = ModelListing()
+    await listing.ask(Address(url, headers, kept=False), longest_s)
+    return listing
+
+
 async def check_reachability(
     places: Sequence[Destination], *, longest_s: float
 ) -> list[Diagnostic]:
     """Ask all concurrently; the findings are in the order of the places."""
-    if not places:
-        return []
+    return list(await asyncio.gather(*(_reach(place, longest_s) for place in places)))
+
+
+async def _reach(place: Destination, longest_s: float) -> Diagnostic:
+    listing = await listed(place, longest_s=longest_s)
+    failure = listing.failure
+    if failure is None:
+        return _answered(place, listing)
+    words = listing.silence or describe(failure)
+    other = await asyncio.to_thread(_second_opinion, place, longest_s)
+    return _finding(
+        place,
+        Severity.PROBLEM,
+        place.redactor()(words) + other,
+        _remedy(failure.cause, place, listing.proxy),
+    )
+
+
+def _second_opinion(place: Destination, longest_s: float) -> str:
+    """What another HTTP client says where ours failed; empty where it fails, too."""
+    url, headers = _question(place)
     try:
-        trust = await asyncio.to_thread(httpx2.create_ssl_context)
-    except OSError as error:
-        return await _unsafe(places, describe(transport_failure(no_trust(error))), longest_s)
-    return list(await asyncio.gather(*(_reach(place, trust, longest_s) for place in places)))
-
-
-async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> list[Diagnostic]:
-    """Without trusted certificates, ask only the places that need none."""
-    # a context without certificates: any TLS connection, as behind a proxy, is refused
-    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    findings = []
-    for place in places:
-        if urlsplit(place.base_url).scheme == "https":
-            findings.append(
-                _finding(place, Severity.PROBLEM, f"was not tried: {why}", _TRUST_REMEDY)
-            )
-        else:
-            findings.append(await _reach(place, nobody, longest_s))
-    return findings
-
-
-async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) -> Diagnostic:
-    url, headers = await asyncio.to_thread(_question, place)
-    redact = place.redactor()
-    try:
-        proxy = proxy_for(url)
-    except InputError as error:
-        return _finding(place, Severity.PROBLEM, f"was not tried: {error}")
-    way = _RequestProgress(url, proxy)
-    try:
-        # before the clock starts, as the first client loads many modules
-        async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
-            began = time.monotonic()
-            async with (
-                asyncio.timeout(longest_s + _CLOSING_S),
-                client.stream(
-                    "GET", url, headers=headers, extensions={"trace": way.follow}
-                ) as response,
-            ):
-                took = round((time.monotonic() - began) * 1000)
-                body = b""
-                if response.is_client_error:
-                    body = await anext(response.aiter_bytes(LONGEST_REFUSAL), b"")
-                location = response.headers.get("location", "")
-                return _answered(place, response.status_code, location, took, body)
-    except (TimeoutError, httpx.TimeoutException):
-        sentence = f"{way.silence} within {longest_s:g} s"
-        remedy = _remedy(way.silence_cause, place, proxy)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        sentence, cause = _failure_words(error, way)
-        remedy = _remedy(cause, place, proxy)
-    return _finding(place, Severity.PROBLEM, redact(sentence), remedy)
+        with httpx.Client(
+            verify=system_trust(), proxy=proxy_for(url), trust_env=False, timeout=longest_s
+        ) as client:
+            status = client.get(url, headers=headers).status_code
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, InputError):
+        return ""
+    return f"; another HTTP client is answered with {status}: this is a fault of Crosswind's own"
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
@@ -231,104 +228,9 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
     return where.url.removesuffix(tail) + _MODELS, {**headers, **dict(place.headers)}
 
 
-def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx.AsyncClient:
-    """A client with the certificates, proxy and redirect rules of a run. No step may take longer
-    than `longest_s`."""
-    way = None
-    if proxy is not None:
-        # otherwise a proxy that speaks TLS would be checked against other certificates
-        checked = trust if urlsplit(proxy).scheme == "https" else None
-        way = httpx.Proxy(proxy, ssl_context=checked)
-    client = httpx.AsyncClient(
-        verify=trust, proxy=way, trust_env=False, follow_redirects=False, timeout=longest_s
-    )
-    # a run sends the name of the official client, which is among the request's headers
-    del client.headers["User-Agent"]
-    return client
-
-
-def _failure_words(error: Exception, way: _RequestProgress) -> tuple[str, Cause | Fault]:
-    """The failure in words that contain nothing of the request, and its cause."""
-    failure = _failure(error, way)
-    return (_NO_TLS, Fault.TLS) if failure is None else (describe(failure), failure.cause)
-
-
-def _failure(error: Exception, way: _RequestProgress) -> Failure | None:
-    """None where the two sides could not agree on TLS."""
-    if isinstance(error, httpx.ProxyError):
-        return Failure(Fault.PROXY, status=way.status)
-    beneath = list(_causes(error))
-    for fault in beneath:
-        match fault:
-            case ssl.SSLCertVerificationError():
-                return Failure(Fault.CERTIFICATE)
-            case ssl.SSLEOFError():
-                # no TLS disagreement: the other side hung up
-                continue
-            # after its two more specific subclasses
-            case ssl.SSLError():
-                return None
-            case socket.gaierror():
-                # no answer from the resolver differs from a name that does not exist
-                again = fault.errno == socket.EAI_AGAIN
-                return Failure(Fault.NETWORK) if again else _not_there(way, Fault.UNKNOWN_HOST, "")
-    # this error has no other cause, unless the answer was not HTTP
-    if isinstance(error, httpx.RemoteProtocolError) and len(beneath) > 2:
-        return Failure(Fault.NOT_HTTP)
-    if not isinstance(error, httpx.ConnectError):
-        return Failure(Fault.BROKEN, _connection_failure(error, beneath))
-    numbers = _numbers(beneath)
-    no_way = bool(numbers) and _NO_WAY.issuperset(numbers)
-    word = _errno_word(numbers)
-    return Failure(Fault.NETWORK, word) if no_way else _not_there(way, Fault.NO_CONNECTION, word)
-
-
-def _not_there(way: _RequestProgress, fault: Fault, word: str) -> Failure:
-    """The failure of the first peer, which may be the proxy."""
-    if way.proxy is None or way.reached:
-        return Failure(fault, word)
-    return Failure(Fault.NO_PROXY, f"{HostPort.of(way.proxy)}: {word or 'there is no such host'}")
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and all its causes, including one for each address that was tried."""
-    yield error
-    if isinstance(error, BaseExceptionGroup):
-        for part in error.exceptions:
-            yield from _causes(part)
-    earlier = error.__cause__ or error.__context__
-    if earlier is not None:
-        yield from _causes(earlier)
-
-
-def _connection_failure(error: Exception, beneath: Sequence[BaseException]) -> str:
-    if isinstance(error, httpx.RemoteProtocolError):
-        return "the server closed it"
-    return _errno_word(_numbers(beneath))
-
-
-def _numbers(beneath: Sequence[BaseException]) -> list[int]:
-    """The system's error numbers; those of TLS have another meaning."""
-    return [
-        fault.errno
-        for fault in beneath
-        if isinstance(fault, OSError)
-        and not isinstance(fault, ssl.SSLError)
-        and fault.errno is not None
-    ]
-
-
-def _errno_word(numbers: Sequence[int]) -> str:
-    """The name of an error number; of several, one that shows that a host was reached."""
-    # a host may have several addresses, and one without a route says nothing about the others
-    met = [number for number in numbers if number not in _NO_WAY] or numbers
-    return errno.errorcode.get(met[0], "").lower() if met else ""
-
-
-def _answered(
-    place: Destination, status: int, location: str, took_ms: int, body: bytes
-) -> Diagnostic:
-    reached = f"reached in {took_ms} ms"
+def _answered(place: Destination, listing: ModelListing) -> Diagnostic:
+    status, body = listing.status or 0, bytes(listing.body[:LONGEST_REFUSAL])
+    reached = f"reached in {listing.took_ms} ms"
     if place.wire.is_application and status in _OF_NO_MESSAGE:
         # it was sent a GET, not a message, so these answers say little
         sentence = f"{reached}; `crosswind doctor --call` sends it a message"
@@ -372,7 +274,7 @@ def _answered(
             )
         case 429:
             return _finding(place, Severity.NOTE, f"{reached}; it limits requests at present (429)")
-    return _answered_otherwise(place, status, location, reached)
+    return _answered_otherwise(place, status, listing.location, reached)
 
 
 _OF_NO_MESSAGE: Final = frozenset({*range(200, 300), 400, 401, 403, 404, 405, 406, 415, 422})
@@ -402,6 +304,8 @@ def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
         return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
     if cause is Fault.CERTIFICATE:
         return "add the certificate to those that this system trusts, if it is known to be right"
+    if cause is Fault.NO_TRUST:
+        return "let it name a file of certificates, or unset it to trust the system's"
     if cause is Fault.TLS:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
     if cause is Fault.NO_TLS_ANSWER:
@@ -428,47 +332,3 @@ def _finding(
     if remedy is not None and place.wire.is_application:
         remedy = remedy.replace("base_url", "url")
     return Diagnostic(Area.REACH, place.subject, state, sentence, remedy)
-
-
-# For the check before a run
-
-
-@dataclass(frozen=True, slots=True)
-class ModelListing:
-    """The answer of an account that was asked for its models."""
-
-    status: int | None = None
-    """None where there was no answer."""
-    body: bytes = b""
-    """The first `LONGEST_LIST` bytes."""
-    failure: Failure | None = None
-    silence: str = ""
-    """What did not come in time, said of the server."""
-
-
-LONGEST_LIST: Final = 4 * 1024 * 1024
-"""Bytes. OpenRouter's list has half a megabyte."""
-
-
-async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float) -> ModelListing:
-    """An account's list of models. Never raises: the result has the failure."""
-    url, headers = await asyncio.to_thread(_question, place)
-    try:
-        proxy = proxy_for(url)
-    except InputError:
-        return ModelListing(failure=Failure(Fault.PROXY))
-    way = _RequestProgress(url, proxy)
-    body = bytearray()
-    try:
-        async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
-            question = client.stream("GET", url, headers=headers, extensions={"trace": way.follow})
-            async with asyncio.timeout(longest_s + _CLOSING_S), question as response:
-                async for piece in response.aiter_bytes(65_536):
-                    body += piece
-                    if len(body) > LONGEST_LIST:
-                        break
-                return ModelListing(response.status_code, bytes(body[:LONGEST_LIST]))
-    except (TimeoutError, httpx.TimeoutException):
-        return ModelListing(silence=f"{way.silence} within {longest_s:g} s")
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        return ModelListing(failure=_failure(error, way) or Failure(Fault.TLS))

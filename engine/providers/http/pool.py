@@ -77,7 +77,7 @@ class ConnectionPool:
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
         """As `Transport`."""
         try:
-            await self._send(self._request(headers, body), on_response)
+            await self._send(self._request("POST", headers, body), on_response)
         except ConnectionFailedError as error:
             hung_up = error.failure.fault is Fault.BROKEN and error.failure.message
             if not (hung_up and await self._expects_tls()):
@@ -86,6 +86,10 @@ class ConnectionPool:
             return
         # raised outside the handler, so that it does not have the other failure as its context
         raise ConnectionFailedError(TransportFailure(Fault.TLS, SPEAKS_TLS))
+
+    async def get(self, on_response: OnResponse) -> None:
+        """Send a request without a body, as `post` does."""
+        await self._send(self._request("GET", {}, b""), on_response)
 
     async def _send(self, request: bytes, on_response: OnResponse) -> None:
         """Send the request once more, over a new connection, if a kept one ends without a byte of a
@@ -137,10 +141,11 @@ class ConnectionPool:
             connection.abort()
         await asyncio.gather(*(connection.lost for connection in self._open))
 
-    def _request(self, headers: Mapping[str, str], body: bytes) -> bytes:
-        lines = {**self._headers, **_by_name(headers)}.values()
-        first, last = f"POST {self._connector.target} HTTP/1.1", f"Content-Length: {len(body)}"
-        return "\r\n".join([first, *lines, last, "", ""]).encode() + body
+    def _request(self, method: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        lines = [f"{method} {self._connector.target} HTTP/1.1"]
+        lines += {**self._headers, **_by_name(headers)}.values()
+        lines += [f"Content-Length: {len(body)}"] if method == "POST" else []
+        return "\r\n".join([*lines, "", ""]).encode() + body
 
     async def _new_connection(self) -> HttpConnection:
         self._connecting += 1

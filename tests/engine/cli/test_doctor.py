@@ -23,7 +23,11 @@ from engine.doctor.findings import Area, Diagnostic, Severity, exit_code
 from engine.doctor.models import model_findings, models_in_use
 from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
+from engine.providers.http.connector import system_trust
 from engine.providers.http.descriptors import RESERVED
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import ConnectionFailedError, TransportFailure
+from engine.providers.http.transport import Fault as TransportFault
 from engine.store.database import create_store, open_store
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
@@ -473,7 +477,7 @@ def test_a_server_without_tls_is_told_from_one_that_is_not_there(clinic: Clinic)
         clinic.target(f'model: x, source: vllm, base_url: "{url.replace("http:", "https:")}"')
         found = clinic.only(Area.REACH)
     assert found.state is Severity.PROBLEM
-    assert found.sentence == "it was connected, but could not agree on TLS"
+    assert found.sentence.startswith("the two sides do not agree on TLS (127.0.0.1:")
     assert found.remedy is not None
     assert found.remedy.startswith("write http:// in base_url")
 
@@ -515,6 +519,22 @@ def test_a_server_that_does_not_speak_http_is_told_from_one_that_hangs_up(clinic
     assert found.state is Severity.PROBLEM
     assert found.sentence == "the answer is not valid HTTP"
     assert found.remedy == "see what answers at base_url: it is no server of models"
+
+
+def test_another_client_gives_a_second_opinion_only_where_ours_fails(
+    clinic: Clinic, server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise ConnectionFailedError(TransportFailure(TransportFault.NOT_HTTP))
+
+    clinic.target(f"model: x, {speaks(server, 'openai')}")
+    monkeypatch.setattr(ConnectionPool, "get", fails)
+    found = clinic.only(Area.REACH, MY_KEY=CANARY)
+    assert found.sentence == (
+        "the answer is not valid HTTP; another HTTP client is answered with 200: this is a fault "
+        "of Crosswind's own"
+    )
+    assert len(server.requests) == 1
 
 
 def test_a_redirect_is_told_with_its_address_and_not_followed(clinic: Clinic) -> None:
@@ -878,6 +898,7 @@ def test_a_stale_name_of_certificates_is_found_and_hides_nothing_else(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(clinic.root / "gone.pem"))
+    system_trust.cache_clear()
     with ProtocolServer() as server:
         clinic.write(
             "config.yaml",
