@@ -155,6 +155,17 @@ class Speech:
 
 
 @dataclass(frozen=True, slots=True)
+class Writing:
+    """What a model writes for a row of work beside conversations: metrics, scenarios, a verdict."""
+
+    benchmark: str
+    stage: Stage
+    unit: str
+    text: str
+    """The end of what is there of its answer, with the names of its parts."""
+
+
+@dataclass(frozen=True, slots=True)
 class LiveText:
     """The part of a message being spoken that a watcher has not seen yet."""
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from engine.benchmark import ConversationKey, Stage
 from engine.display import plural
 from engine.errors import CrosswindError
-from engine.facts import LiveText, Speech
+from engine.facts import LiveText, Speech, Writing
 from engine.pipeline.labelling.requests import LabelRequest
 from engine.pipeline.order import Order, PriceRange
 from engine.review import ReviewRequest
@@ -176,6 +176,10 @@ class Board:
     waiting_messages: int = 0
     """How many messages of `speaking` wait to be sent: for the next try, a rate limit, room in a
     budget, or an answer to the question. A stop does not finish them."""
+    stages: tuple[Stage, ...] = ()
+    """The stages that the order at work includes; empty where that is not known."""
+    writing: tuple[Writing, ...] = ()
+    """What else models write right now: what began last comes last."""
 
     @property
     def pauses(self) -> dict[tuple[PauseKind, str], str]:

@@ -6,19 +6,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, State
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError, DamagedError, ModelError, StopRequested
-from engine.facts import LiveText, NoteKind, Speech
+from engine.facts import LiveText, NoteKind, Speech, Writing
 from engine.kill_points import KillPoint, reached
 from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, OtherModel, RecordedModel, role_words
+from engine.providers.model import OnText
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow, StateRow
@@ -52,11 +53,42 @@ class LiveMessage:
         return "".join(self._pieces)
 
 
+LONGEST_WRITING: Final = 6_000
+"""Characters that are kept of what is written for a row of work: the last."""
+MOST_WRITING: Final = 12_000
+"""Characters of all that is written that watchers are shown: the newest."""
+
+
 class LiveBoard:
-    """All messages being spoken, at most one for each conversation."""
+    """All messages being spoken, at most one for each conversation, and what else is written."""
 
     def __init__(self) -> None:
         self._messages: dict[tuple[str, ConversationKey], LiveMessage] = {}
+        self._writing: dict[tuple[str, Stage, str], str] = {}
+
+    def write(self, benchmark: str, stage: Stage, unit: str) -> OnText:
+        """Show what is written for a row of work, until `end_writing`; returns what takes its
+        pieces."""
+        row = benchmark, stage, unit
+        self._writing.pop(row, None)
+        self._writing[row] = ""
+
+        def add(piece: str | None) -> None:
+            text = "" if piece is None else self._writing.get(row, "") + piece
+            self._writing[row] = text[-LONGEST_WRITING:]
+
+        return add
+
+    def end_writing(self, benchmark: str, stage: Stage, unit: str) -> None:
+        self._writing.pop((benchmark, stage, unit), None)
+
+    def writing(self) -> tuple[Writing, ...]:
+        """What is written, the newest last."""
+        shown: list[Writing] = []
+        for row, text in reversed(list(self._writing.items())):
+            if text and sum(len(each.text) for each in shown) + len(text) <= MOST_WRITING:
+                shown.append(Writing(*row, text))
+        return tuple(reversed(shown))
 
     def begin(self, speech: Speech, task: asyncio.Task[Any] | None = None) -> LiveMessage:
         """Show a new message, whose call `task` makes, replacing one of the same conversation."""
@@ -92,6 +124,10 @@ class LiveBoard:
         again) returns the text from its start. None where nothing is being spoken."""
         message = self._messages.get((benchmark, key))
         return None if message is None else LiveText.since(cursor, message.speech, message.text())
+
+
+_WRITERS: Final = {Role.GENERATOR, Role.EVALUATOR}
+"""Roles whose answers are shown while they are written; those of conversations are messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +216,7 @@ class RunContext(BenchmarkContext):
             on_other=self._other_answered,
             on_loose=self._answered_loosely,
             on_printed=self.faults.keep_printed,
+            live=self.live if role in _WRITERS else None,
         )
 
     def _other_answered(self, other: OtherModel) -> None:

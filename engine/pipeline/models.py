@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from engine.benchmark import AnswerForm, Role, Stage, Usage
 from engine.config.schema import Config, ModelId, ModelSpec, Target, UserModel
@@ -56,6 +56,7 @@ from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
+from engine.stages.answers import EveryString
 from engine.store.reader import Reader
 from engine.store.tables import (
     AttemptRow,
@@ -433,6 +434,14 @@ class Models:
         return [(spec.identity, model) for spec, model in opened if isinstance(model, RealModel)]
 
 
+class ShowsWriting(Protocol):
+    """Shows what is written for a row of work."""
+
+    def write(self, benchmark: str, stage: Stage, unit: str) -> OnText: ...
+
+    def end_writing(self, benchmark: str, stage: Stage, unit: str) -> None: ...
+
+
 @dataclass(slots=True)
 class RecordedModel:
     """A model whose attempts are stored under a row of work, and whose calls the budget limits."""
@@ -462,6 +471,8 @@ class RecordedModel:
     """Called with the row of work and what a function printed for it."""
     served_by: str | None = None
     """The other model that gave the last reply; None where the requested one did."""
+    live: ShowsWriting | None = None
+    """Shows watchers what it writes; None where that is shown otherwise, or not at all."""
     _unstored: list[StoredRow] = field(default_factory=list, init=False)
     _replies: int = field(default=0, init=False)
 
@@ -516,12 +527,18 @@ class RecordedModel:
     ) -> Reply:
         """Make a call. Raises `ModelError` that says whose model failed, and `StopRequested` where
         the budget has no room."""
+        row = self.benchmark, self.stage, self.unit
+        if self.live is not None and on_text is None:
+            on_text = EveryString(self.live.write(*row)).feed
         try:
             return await self._reply(messages, schema, seed, on_text)
         except ModelError as error:
             message = str(error).removeprefix(f"{self.label}: ")
             who = caller_words(self.role, self.target, self.label)
             raise ModelError(f"{who}: {message}", retryable=error.retryable) from error
+        finally:
+            if self.live is not None:
+                self.live.end_writing(*row)
 
     async def _reply(
         self,

@@ -280,6 +280,8 @@ class Engine:
                 for model, limit in models.limits().items()
             ),
             agents=self._agents_status(),
+            stages=tuple(stage for stage in Stage if stage in work.order.stages),
+            writing=pipeline.live.writing(),
             benchmarks=tuple(
                 name for order in (work.order, *self._orders.copy()) for name in order.benchmarks
             ),

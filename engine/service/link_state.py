@@ -316,7 +316,7 @@ class ConnectionState:
             return last or Board(EngineState.STARTING, ())
         known = None if last is None or parted else last
         shown = (
-            replace(known, speaking=(), waiting_messages=0)
+            replace(known, speaking=(), writing=(), waiting_messages=0)
             if known
             else Board(EngineState.RUNNING, ())
         )
@@ -340,7 +340,9 @@ def _board_after_end(last: Board | None, *, parted: bool) -> Board:
     if last is None:
         return Board(EngineState.STOPPED, ())
     # in an engine that has gone, nobody speaks and nothing waits
-    over = replace(last, state=EngineState.STOPPED, speaking=(), waiting_messages=0, waits=())
+    over = replace(
+        last, state=EngineState.STOPPED, speaking=(), writing=(), waiting_messages=0, waits=()
+    )
     if parted or last.state in _ORDERLY:
         return over
     return replace(over, state=EngineState.LOST, problem=LOST)

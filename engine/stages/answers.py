@@ -388,3 +388,39 @@ class StringField:
             texts.append(text)
         elif not self._is_value:
             self._string.append(text)
+
+
+_NAMES: Final = {"latent_adversarial_goal": "hidden goal", "user_goal": "goal"}
+
+
+class EveryString(StringField):
+    """As `StringField`, for the strings of all fields at any depth, each on a line of its own that
+    begins with the name of its field."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._is_first = True
+        self._begins = False
+        super().__init__("", on_text)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._is_first, self._begins = True, False
+
+    def _outside_string(self, char: str) -> None:
+        self._begins = char == '"' and self._is_value
+        super()._outside_string(char)
+
+    def _end_of_run(self, char: str) -> None:
+        super()._end_of_run(char)
+        if not self._in_string and not self._is_value:
+            self._key = "".join(self._string)
+
+    def _emit(self, text: str, texts: list[str]) -> None:
+        if not self._is_value:
+            self._string.append(text)
+        elif text:
+            if self._begins and self._key:
+                name = _NAMES.get(self._key, self._key.replace("_", " "))
+                texts.append(f"{'' if self._is_first else chr(10)}{name}: ")
+                self._is_first = self._begins = False
+            texts.append(text)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage
@@ -14,6 +15,7 @@ from engine.cli.command_line import parse
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec, config_of, load_config
+from engine.pipeline.context import LiveBoard
 from engine.pipeline.message_calls import TakeCalls, calls_of_take
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, Model
@@ -61,6 +63,22 @@ def test_requests_are_made_again_as_they_were_sent(tmp_path: Path) -> None:
     place.edit(place.benchmark, "asks what they think", "asks how they feel")
     changed = found(place, takes[0])
     assert changed.changed == "metric definition changed"
+
+
+def test_what_generator_and_judge_write_is_shown_while_they_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[tuple[Stage, str]] = set()
+    end = LiveBoard.end_writing
+
+    def look_then_end(board: LiveBoard, benchmark: str, stage: Stage, unit: str) -> None:
+        seen.update((each.stage, each.text.partition(":")[0]) for each in board.writing())
+        end(board, benchmark, stage, unit)
+        assert unit not in {each.unit for each in board.writing()}
+
+    monkeypatch.setattr(LiveBoard, "end_writing", look_then_end)
+    small_workspace(tmp_path).run()
+    assert {(Stage.GEN_SCENARIOS, "persona"), (Stage.EVALUATE, "reasoning")} <= seen
 
 
 def test_m_shows_the_calls_of_the_message_that_is_read_and_leads_on(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
-from engine.facts import NoteKind
+from engine.facts import NoteKind, Writing
 from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.stored_conversations import scores
 from engine.store.tables import AttemptRow, MetricRow
@@ -700,13 +700,12 @@ def test_what_holds_the_run_up_is_named(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert f"‖ parked  {TARGETS[0]}: 401: the key was refused  U calls it again" in shown
-        assert "… waits  gpt: 429, again in 12 s (3 calls)" in shown
-        assert "… waits  judge: refused" in shown
+        assert "… waits  gpt: 429, again in 12 s (3 calls) · judge: refused" in shown
         assert "! note  config.yaml was edited since" in shown
 
-        theatre.link.notices *= 2
+        theatre.link.notices *= 6
         await theatre.tick(pilot)
-        assert "and 2 more" in on_screen(pilot)
+        assert "and 4 more" in on_screen(pilot)
 
         theatre.link.waits, theatre.link.notices, theatre.link.parked = [], [], {}
         await theatre.tick(pilot)
@@ -808,10 +807,44 @@ def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
-        assert "this run" not in on_screen(pilot)
+        assert "spent" not in on_screen(pilot)
+        [info] = theatre.watch.benchmarks
+        targets = [replace(info.targets[0], id=f"target-{number}") for number in range(20)]
+        theatre.watch.benchmarks = [replace(info, targets=targets)]
         theatre.link.budget_usd, theatre.link.spent_usd = 5.0, 1.2
+        theatre.link.rest_usd = 0.8
+        theatre.link.waits = [Wait("gpt", "429: rate limit exceeded by very many", 12.2, calls=3)]
         await theatre.tick(pilot)
-        assert "spent $1.20 of $5.00" in on_screen(pilot)
+        assert "spent $1.20 of about $2.00, at most $5.00" in on_screen(pilot)
+
+    theatre.perform(script, (80, 24))
+
+
+def test_waits_that_come_and_go_move_nothing_below_them(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        before = on_screen(pilot).splitlines()
+        theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
+        await theatre.tick(pilot)
+        after = on_screen(pilot).splitlines()
+        [row] = [row for row, line in enumerate(after) if "… waits  gpt: 429" in line]
+        assert not before[row].strip()
+        assert after[row + 1 :] == before[row + 1 :]
+
+    theatre.perform(script, (80, 24))
+
+
+def test_a_run_until_the_scenarios_announces_nothing_after_them(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        theatre.link.stages = (Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
+        await theatre.note(NoteKind.RUN_STARTED)
+        await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "The run ends when the scenarios are written." in " ".join(shown.split())
+        assert "simulate" not in shown
+        assert METRIC.name not in shown
 
     theatre.perform(script)
 
@@ -960,8 +993,8 @@ def test_a_pane_is_shown_alone_and_beside_the_others_again(theatre: Theatre) -> 
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
-        (50.0, "spent $2.00 of $50.00  the rest costs about $8.00"),
-        (5.0, "the rest costs about $8.00: over the budget"),
+        (50.0, "spent $2.00 of about $10.00, at most $50.00"),
+        (5.0, "spent $2.00 of about $10.00: over the budget of $5.00"),
     ],
 )
 def test_what_the_rest_will_cost_stands_beside_the_budget(
@@ -988,7 +1021,7 @@ def test_what_the_rest_will_cost_stands_beside_the_budget(
                 )
                 if scenario == 3:
                     await theatre.tick(pilot)
-                    assert "the rest" not in on_screen(pilot)
+                    assert "of about" not in on_screen(pilot)
         await theatre.tick(pilot)
         assert said in on_screen(pilot)
 
@@ -1033,3 +1066,28 @@ def test_in_a_tiny_terminal_the_end_of_a_run_says_what_is_next(theatre: Theatre)
         assert "what is" in rows[2]
 
     theatre.perform(script, (20, 5))
+
+
+def test_scenarios_and_the_judge_s_reasons_stream_like_a_conversation(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.note(NoteKind.RUN_STARTED)
+        await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
+        theatre.link.writing = [
+            Writing(BENCHMARK, Stage.GEN_SCENARIOS, "m01", "persona: You are a baker.")
+        ]
+        await theatre.tick(pilot)
+        assert "persona: You are a baker.▍" in on_screen(pilot)
+        theatre.link.writing = []
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "Shall I?")
+        await theatre.tick(pilot)
+        await theatre.finish(take)
+        await theatre.end(take)
+        theatre.link.writing = [
+            Writing(BENCHMARK, Stage.EVALUATE, str(take.key), "reasoning: It holds.")
+        ]
+        await theatre.tick(pilot)
+        assert "reasoning: It holds.▍" in on_screen(pilot)
+
+    theatre.perform(script)

@@ -237,9 +237,9 @@ async def test_a_run_that_stands_still_says_what_it_waits_for(theatre: Theatre) 
     take = await theatre.begin()
     theatre.speak(take, 1, Speaker.TARGET, "")
     tick(theatre, state, 10.0)
-    assert state.blockers(100, 40) == []
+    assert state.waits() == ((), ())
     tick(theatre, state, 10.0 + PATIENCE)
-    [line] = state.blockers(100, 40)
+    line, _spent = state.waits()
     assert text(line).startswith(" … quiet  waits for the first token")
 
 

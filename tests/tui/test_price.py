@@ -227,12 +227,12 @@ def test_what_is_spent_stands_beside_what_was_agreed_to(theatre: Theatre) -> Non
         theatre.link.quote, theatre.link.agreed_usd = QUOTE, QUOTE.high_usd
         theatre.link.spent_usd, theatre.link.rest_usd = 1.2, 0.8
         await theatre.tick(pilot)
-        line = next(line for line in screen_lines_all(pilot) if "this run" in line)
-        assert "spent $1.20 of at most $4.35  the rest costs about $0.80" in line
+        line = next(line for line in screen_lines_all(pilot) if "spent" in line)
+        assert "spent $1.20 of about $2.00, at most $4.35" in line
         theatre.link.agreed_usd = None
         await theatre.tick(pilot)
-        line = next(line for line in screen_lines_all(pilot) if "this run" in line)
-        assert "spent $1.20 of the quoted $4.35  the rest costs about $0.80" in line
+        line = next(line for line in screen_lines_all(pilot) if "spent" in line)
+        assert "spent $1.20 of about $2.00, quoted $4.35" in line
 
     theatre.perform(script)
 

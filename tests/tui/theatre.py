@@ -25,7 +25,7 @@ from engine.benchmark import (
     Track,
     Usage,
 )
-from engine.facts import LiveText, NoteKind, Speech
+from engine.facts import LiveText, NoteKind, Speech, Writing
 from engine.jury import Jury
 from engine.link import (
     AgentStatus,
@@ -110,6 +110,8 @@ class ScriptedLink:
     limits: list[ModelLimit] = field(default_factory=list)
     agents: list[AgentStatus] = field(default_factory=list)
     benchmarks: list[str] = field(default_factory=list)
+    writing: list[Writing] = field(default_factory=list)
+    stages: tuple[Stage, ...] = ()
     refuses: str | None = None
     """Why it does nothing of what it is asked."""
 
@@ -136,6 +138,8 @@ class ScriptedLink:
             limits=tuple(self.limits),
             agents=tuple(self.agents),
             benchmarks=tuple(self.benchmarks),
+            writing=tuple(self.writing),
+            stages=self.stages,
         )
 
     def said(self) -> dict[str, int]:

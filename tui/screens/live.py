@@ -82,6 +82,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._blockers = Lines(id="blockers")
         self._asks = OneLine(id="asks")
         self._happening = OneLine(id="happening")
+        self._waits = OneLine(id="waits")
         self._talk_title = OneLine(id="talk-title", fill=True)
         self._talk_metric = OneLine(id="talk-metric")
         self._talk = TranscriptView(follow=True, id="transcript")
@@ -104,7 +105,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         yield self._blockers
         yield self._asks
         yield self._happening
-        yield Blank(classes="break")
+        yield self._waits
         yield self._strip
         yield self._legend
         yield self._targets
@@ -179,12 +180,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._read_scores(state.info)
             targets = state.targets(state.info, moment.at)
             self._legend.show(field_legend(targets, width))
-            self._targets.show(targets, state.spending(state.info))
+            self._targets.show(targets)
             self._table.tell_apart([target.name for target in targets])
         happening = state.happening(width)
         self._happening.set_class(not happening[0], "-nothing")
         self._happening.show(*happening)
         self._blockers.show(state.blockers(width, height))
+        self._waits.show(*state.waits())
         self._draw_talk()
         self._draw_verdicts()
 

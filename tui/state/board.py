@@ -141,22 +141,6 @@ class TargetView:
     """The number of conversations that have begun and wait for their next message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """The cost of a run, against its budget."""
-
-    spent: str
-    budget: str
-    share: float
-    """The share of the budget that is spent; may exceed 1."""
-    left: str | None = None
-    """The estimated cost of the remaining work, as far as it is known."""
-    enough: bool = True
-    """Whether the remaining work fits into the limit."""
-    limit: str = "the budget"
-    """The limit that the run must keep."""
-
-
 EVERY: Final = timedelta(seconds=1)
 TREND: Final = 16
 """The length of a trend in seconds."""
@@ -194,6 +178,8 @@ def stage_views(
             counts[stage][2],
         )
         for stage, tally in tallies.items()
+        # what the run does not come to is not announced
+        if tally.total or board is None or not board.stages or stage in board.stages
     ]
 
 
@@ -391,28 +377,33 @@ def _stands_still(
     return f"{awaited}, {elapsed_words(seconds)}"
 
 
-def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Spending | None:
-    """The cost of a run that has a budget or an agreed quote, else None. The rest costs what the
-    engine expects, or else what the target's other conversations cost."""
+def spending_words(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Line:
+    """`spent $0.42 of about $1.90, at most $5.00`: what the run has cost, what it is expected to
+    cost in all, and its limit; empty where no price is known. The rest costs what the engine
+    expects, or else what the target's other conversations cost."""
     if board is None or board.spent_usd is None:
-        return None
-    most, limit, words = board.budget_usd, "the budget", ""
+        return ()
+    spent = board.spent_usd
+    most, limit = board.budget_usd, "the budget"
     if most is None:
-        most, limit, words = board.agreed_usd, "the quote", "at most "
+        most, limit = board.agreed_usd, "the quote"
     if most is None and board.quote is not None:
         # with `--yes`, a run may cost more than it was quoted at
-        most, words = board.quote.high_usd, "the quoted "
-    if most is None:
-        return None
+        most, limit = board.quote.high_usd, "quoted"
     left = _cost_left(list(progresses)) if board.rest_usd is None else board.rest_usd
-    return Spending(
-        f"${board.spent_usd:.2f}",
-        f"{words}${most:.2f}",
-        board.spent_usd / most,
-        f"about {money(left, scripted=False)}" if left else None,
-        enough=left is None or board.spent_usd + left <= most,
-        limit=limit,
-    )
+    if most is None and not spent and not left:
+        return ()
+    whole = None if left is None else spent + left
+    line = [Piece(f"spent ${spent:.2f}", Ink.WARN if most and spent >= 0.9 * most else Ink.TEXT)]
+    if whole is not None:
+        line.append(Piece(f" of about ${whole:.2f}", Ink.TEXT))
+    if most is not None and limit == "quoted":
+        line.append(Piece(f", quoted ${most:.2f}", Ink.MUTED))
+    elif most is not None and whole is not None and whole > most:
+        line.append(Piece(f": over {limit} of ${most:.2f}", Ink.WARN))
+    elif most is not None:
+        line.append(Piece(f", at most ${most:.2f}", Ink.MUTED))
+    return [*line, Piece(" ")]
 
 
 def _cost_left(progresses: Sequence[TargetProgress]) -> float | None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 from engine.benchmark import Metric, Stage, State, When
 from engine.cli.lines import price_stop
 from engine.display import display_text, one_line, percent, plural
+from engine.facts import Writing
 from engine.jury import TIED, Jury, counting_votes, verdict_to_show, what_counts
+from engine.link import Board
 from engine.progress import Progress
 from engine.store.tables import StateRow, Verdict
 from engine.watch import BenchmarkInfo, Watch
@@ -49,7 +51,7 @@ _TEXTS: Final = {
     RunPhase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, "
     "one yes/no question each.",
     RunPhase.SCENARIOS: "A model writes the scenarios: a persona, what it openly wants, what it is "
-    "really after (its hidden goal), and the landmarks. Conversations begin as soon as they can.",
+    "really after (its hidden goal), and the landmarks.",
     RunPhase.RUNNING: "The next conversation is about to begin.",
     RunPhase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
     RunPhase.PAUSED: "Nothing new begins until P resumes it.",
@@ -70,6 +72,7 @@ def explain(
     *,
     room: tuple[int, int] | None = None,
     tiny: bool = False,
+    board: Board | None = None,
 ) -> list[Block]:
     """The pane's text in place of a conversation. It does not repeat what is above it: the progress
     of the run and of each target. At the end of a run, `scores` tell how often each metric passed,
@@ -89,7 +92,10 @@ def explain(
             ),
             room,
         )
-    blocks: list[Block] = [*top, _passage_of("text", _TEXTS[status.phase])]
+    text = _TEXTS[status.phase]
+    if status.phase in _WRITING:
+        text += f" {_then(board)}"
+    blocks: list[Block] = [*top, _passage_of("text", text)]
     if status.problem is not None:
         blocks.append(
             Passage("problem", "problem", display_text(status.problem), Ink.BAD, Ink.STRONG)
@@ -135,6 +141,23 @@ def _units(units: Iterable[StateRow]) -> list[Block]:
         )
         for unit in newest
     ]
+
+
+def _then(board: Board | None) -> str:
+    """What follows the writing in this run."""
+    stages = () if board is None else board.stages
+    if not stages or Stage.SIMULATE in stages:
+        return "Conversations begin as soon as they can."
+    if Stage.GEN_SCENARIOS in stages:
+        return "The run ends when the scenarios are written."
+    return "The run ends when the metrics are written."
+
+
+def writing_block(writing: Writing, label: str) -> Passage:
+    """What a model writes right now."""
+    key = ("writing", writing.stage, writing.unit)
+    text = display_text(writing.text)
+    return Passage(key, label, text, Ink.ACCENT, Ink.MUTED, gutter=Ink.ACCENT, growing=True)
 
 
 def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:

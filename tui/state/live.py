@@ -13,7 +13,15 @@ from rich.cells import cell_len
 from engine.benchmark import Metric, Speaker, Stage
 from engine.display import one_line, plural
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
+from engine.facts import (
+    Fact,
+    MessageSpoken,
+    Noted,
+    StateChanged,
+    TakeEnded,
+    VerdictGiven,
+    Writing,
+)
 from engine.link import AgentStatus, Board
 from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo, Watch
@@ -28,15 +36,21 @@ from tui.format import (
 )
 from tui.state.benchmark_summary import newest_failure, weakest_metric
 from tui.state.board import (
-    Spending,
     StageView,
     TargetSpeeds,
     TargetView,
-    spending,
+    spending_words,
     stage_views,
     target_views,
 )
-from tui.state.explanations import awaits_verdict, end_words, explain, left_above, verdict_stamp
+from tui.state.explanations import (
+    awaits_verdict,
+    end_words,
+    explain,
+    left_above,
+    verdict_stamp,
+    writing_block,
+)
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower, FollowMode
 from tui.state.headline import elsewhere_words, info_of, measured, metric_behind
@@ -59,6 +73,7 @@ from tui.state.stalls import (
     awaited_words,
     blocker_lines,
     elapsed_words,
+    wait_line,
 )
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
@@ -78,6 +93,7 @@ _METRICS_HEIGHT: Final = 10
 _END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
 """Phases in which it is unknown when the run ended."""
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.?!])\s+")
+_WRITTEN: Final = {Stage.GEN_METRICS, Stage.GEN_SCENARIOS}
 _SPOKEN: Final = {RunPhase.RUNNING, RunPhase.DRAINING}
 """Phases in which new messages can be expected."""
 
@@ -253,23 +269,27 @@ class LiveState:
     def _still_for(self, target: str) -> float | None:
         return self._stalls.of(target, self.seconds)
 
-    def spending(self, info: BenchmarkInfo) -> Spending | None:
-        """The run's cost; None without a budget or quote."""
-        return spending(self.board, self._watch.progress.targets_of(info.name).values())
-
     def blockers(self, width: int, height: int) -> list[Line]:
-        """Who makes the calls, and what holds the run up, on a screen of so many cells and rows."""
-        board, info, stall = self.board, self.info, None
-        still = self._stalls.of_all(self.seconds)
-        if still is not None and board is not None and info is not None:
-            what = awaited_words(board, self._watch.progress, info, self.status)
-            stall = None if what is None else Stall(what, still)
-        targets = [] if info is None else [target.id for target in info.targets]
+        """Who makes the calls, and what holds the run up until somebody acts, on a screen of so
+        many cells and rows."""
         room = max(width - 1, 1)
         return [
             *worker_lines(self.agents, room, opened=self.workers_listed, most=height // 5),
-            *blocker_lines(board, room, stall, FEW if height < LOW else AT_MOST, targets),
+            *blocker_lines(self.board, room, FEW if height < LOW else AT_MOST),
         ]
+
+    def waits(self) -> tuple[Line, Line]:
+        """Both ends of the line that is always there: what the run waits for; what it has spent and
+        is expected to spend in all, which is never cut."""
+        board, info, stall = self.board, self.info, None
+        if info is None:
+            return (), ()
+        still = self._stalls.of_all(self.seconds)
+        if still is not None and board is not None:
+            what = awaited_words(board, self._watch.progress, info, self.status)
+            stall = None if what is None else Stall(what, still)
+        spent = spending_words(board, self._watch.progress.targets_of(info.name).values())
+        return wait_line(board, stall, [target.id for target in info.targets]), spent
 
     @property
     def agents(self) -> Sequence[AgentStatus]:
@@ -330,14 +350,29 @@ class LiveState:
         self.dialogue, self._above = None, []
         info = self.info
         # the run's status is part of the subject: another status is another text, read from the top
-        subject = self.status, None if info is None else info.name
+        writing = [] if info is None else self._writing(info.name)
+        subject = self.status, None if info is None else info.name, bool(writing)
         scores = None if info is None else self.scores.of(info.name)
         through = None if scores is None else scores.through
-        another = self._compare(subject, (self._moved, through, room, tiny))
+        another = self._compare(subject, (self._moved, through, room, tiny, writing))
         if another is None:
             return None
-        blocks = explain(self.status, self._watch, info, scores, room=room, tiny=tiny)
-        return PaneUpdate(blocks, another, follow=False)
+        blocks = explain(
+            self.status, self._watch, info, scores, room=room, tiny=tiny, board=self.board
+        )
+        blocks += [writing_block(each, one_line(each.unit)) for each in writing]
+        # like a conversation, it is followed while it grows
+        return PaneUpdate(blocks, another, follow=bool(writing))
+
+    def _writing(self, benchmark: str, unit: str | None = None) -> list[Writing]:
+        """What is written of metrics and scenarios, or for the verdict on a conversation."""
+        written = () if self.board is None else self.board.writing
+        return [
+            each
+            for each in written
+            if each.benchmark == benchmark
+            and (each.stage in _WRITTEN if unit is None else each.unit == unit)
+        ]
 
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
         dialogue = self.dialogue
@@ -351,12 +386,15 @@ class LiveState:
             dialogue = self.dialogue = Dialogue(shown, 0 if info is None else info.turns)
             self._load(dialogue)
         dialogue.listen(self._watch.link)
-        another = self._compare(shown, (dialogue.version, self.thoughts))
+        judged = self._writing(shown.benchmark, str(shown.key)) if self.has_ended else []
+        another = self._compare(shown, (dialogue.version, self.thoughts, judged))
         if another is None:
             return None
         # a new version of it is a sign of life, whether it was spoken or read
         self._spoken_at = self.seconds
-        return PaneUpdate([*self._above, *self._blocks(dialogue)], another, follow=True)
+        blocks = [*self._above, *self._blocks(dialogue)]
+        blocks += [writing_block(each, "judge") for each in judged]
+        return PaneUpdate(blocks, another, follow=True)
 
     def _compare(self, subject: object, version: object) -> bool | None:
         """Whether the pane has another subject now; None if it shows this version already."""
@@ -491,6 +529,9 @@ class LiveState:
     def expected(self, width: int, rows: int) -> list[Line]:
         """What the first verdicts will be about, in so many cells and rows: as many metrics as fit
         with the beginning of what each means; nothing once there is a verdict."""
+        stages = () if self.board is None else self.board.stages
+        if stages and Stage.EVALUATE not in stages:
+            return []
         if len(self.feed) or self.info is None or width < _METRICS_WIDTH or rows < _METRICS_HEIGHT:
             return []
         lines: list[Line] = []

@@ -142,15 +142,27 @@ class Stall(NamedTuple):
     """The length of the stall in seconds."""
 
 
-def blocker_lines(
-    board: Board | None,
-    width: int,
-    stall: Stall | None = None,
-    most: int = AT_MOST,
-    targets: Collection[str] = (),
-) -> list[Line]:
-    """What delays the run, in a limited number of lines. What a user must act on comes first.
-    Limits of `targets` are shown elsewhere."""
+def wait_line(board: Board | None, stall: Stall | None, targets: Collection[str]) -> Line:
+    """What the run waits for, in one line whatever there is of it, so that nothing below it moves;
+    empty if it waits for nothing. Limits of `targets` are shown elsewhere."""
+    if board is None:
+        return ()
+    if board.waits:
+        return _line("… waits", " · ".join(map(wait_words, board.waits)))
+    limits = [
+        f"{one_line(limit.model)}: {limit_words(limit)}"
+        for limit in board.limits
+        if not set(limit.targets).intersection(targets)
+    ]
+    if limits:
+        return _line("· limit", " · ".join(limits), ink=Ink.MUTED)
+    if stall is not None:
+        return _line("… quiet", f"{stall.awaited}, {elapsed_words(stall.seconds)}")
+    return ()
+
+
+def blocker_lines(board: Board | None, width: int, most: int = AT_MOST) -> list[Line]:
+    """What holds the run up until a user acts, in a limited number of lines."""
     if board is None:
         return []
     lines: list[Line] = []
@@ -159,19 +171,11 @@ def blocker_lines(
         for target, why in board.parked.items()
     ]
     lines += [_line("! note", one_line(notice)) for notice in board.notices]
-    lines += [_line("… waits", wait_words(wait)) for wait in board.waits]
-    lines += [
-        _line("· limit", f"{one_line(limit.model)}: {limit_words(limit)}", ink=Ink.MUTED)
-        for limit in board.limits
-        if not set(limit.targets).intersection(targets)
-    ]
     if board.problem is not None and board.state in _HELD:
         lines[:0] = _problem_lines(one_line(board.problem), width, most - bool(lines))
-    if stall is not None and not lines:
-        lines.append(_line("… quiet", f"{stall.awaited}, {elapsed_words(stall.seconds)}"))
     if len(lines) > most:
         left = len(lines) - most + 1
-        lines = [*lines[: most - 1], _line("…", f"and {left} more; 5 lists what is parked")]
+        lines = [*lines[: most - 1], _line("…", f"and {left} more; 3 X lists what is parked")]
     return [fitted_line(line, width) for line in lines]
 
 

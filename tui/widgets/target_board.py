@@ -15,8 +15,8 @@ from textual import events
 from textual.message import Message
 
 from engine.benchmark import Track
-from tui.format import UNKNOWN, bar, interval_rate, rate
-from tui.state.board import Spending, TargetView, share
+from tui.format import UNKNOWN, interval_rate, rate
+from tui.state.board import TargetView, share
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart
 from tui.widgets.cursor import CursorView
 
@@ -53,7 +53,6 @@ class TargetBoard(CursorView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(lambda: len(self._lines), self._row, self.Opened, id=id)
         self._targets: Sequence[TargetView] = ()
-        self._spending: Spending | None = None
         self._lines: list[Line] = []
         self._owners: list[int | None] = []
         """The index of each line's target; None for other lines."""
@@ -64,9 +63,9 @@ class TargetBoard(CursorView):
         """The index of the target under the cursor; None if there is none."""
         return self._item
 
-    def show(self, targets: Sequence[TargetView], spending: Spending | None = None) -> None:
-        if (targets, spending) != (self._targets, self._spending):
-            self._targets, self._spending = targets, spending
+    def show(self, targets: Sequence[TargetView]) -> None:
+        if targets != self._targets:
+            self._targets = targets
             self._item = min(self._item or 0, len(targets) - 1) if targets else None
             self._lay()
 
@@ -122,8 +121,6 @@ class TargetBoard(CursorView):
         for number, target in enumerate(self._targets):
             drawn = _in_one(target, layout) if layout.heading else _in_two(target, layout)
             lines += [(number, line) for line in [*drawn, *_kept_by(target, layout)]]
-        if self._spending is not None:
-            lines.append((None, _spending_line(self._spending, layout)))
         return lines
 
 
@@ -328,25 +325,6 @@ def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
     if target.problem is not None:
         lines.append([start, Piece("last problem: ", Ink.WARN), Piece(target.problem)])
     return lines
-
-
-def _spending_line(spending: Spending, layout: _Layout) -> Line:
-    filled, rest = bar(spending.share, max(layout.bar_width, 10))
-    near = Ink.WARN if spending.share >= 0.9 else Ink.MUTED
-    line = [
-        Piece(
-            " " + pad("this run" if layout.name_width >= 8 else "run", layout.name_width) + " ",
-            Ink.MUTED,
-        ),
-        Piece(filled, Ink.WARN if spending.share >= 0.9 else Ink.ACCENT),
-        Piece("─" * len(rest), Ink.RULE),
-        Piece(f" spent {spending.spent} of {spending.budget}", near),
-    ]
-    if spending.left is not None:
-        words = "" if spending.enough else f": over {spending.limit}"
-        ink = Ink.MUTED if spending.enough else Ink.WARN
-        line.append(Piece(f"  the rest costs {spending.left}{words}", ink))
-    return line if length(line) else []
 
 
 def _quiet_ink(number: int) -> Ink:

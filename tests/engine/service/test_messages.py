@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage
-from engine.facts import LiveText, Speech
+from engine.facts import LiveText, Speech, Writing
 from engine.link import (
     AgentStatus,
     Board,
@@ -75,6 +75,8 @@ BOARD = Board(
     (AgentStatus("n7-3", "n7", 12, 100, 3.5, 0.25),),
     benchmarks=("a",),
     waiting_messages=2,
+    stages=(Stage.SIMULATE,),
+    writing=(Writing("a", Stage.EVALUATE, "m01_s001__t", "reasoning: It"),),
 )
 ORDER = Order(
     ("a", "b"),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.stages.answers import StringField
+from engine.stages.answers import EveryString, StringField
 
 TRICKY = {
     "thought": 'he said "message": "no", and {left}',
@@ -48,3 +48,28 @@ def test_beginning_anew_forgets_what_was_half_heard() -> None:
     field.feed(None)
     field.feed('{"message": "new"}')
     assert pieces == ["ol", None, "new"]
+
+
+def test_every_string_of_an_answer_is_passed_on_by_name_however_it_is_cut() -> None:
+    answer = json.dumps(
+        {
+            "scenarios": [
+                {
+                    "persona": 'A "baker".',
+                    "latent_adversarial_goal": "To be praised.",
+                    "landmarks": [{"turn": 1, "instruction": "Ask.\nAgain."}],
+                },
+                {"persona": "", "user_goal": "A price."},
+            ]
+        }
+    )
+    told = (
+        'persona: A "baker".\nhidden goal: To be praised.\n'
+        "instruction: Ask.\nAgain.\ngoal: A price."
+    )
+    for size in (1, 3, len(answer)):
+        pieces: list[str | None] = []
+        every = EveryString(pieces.append)
+        for start in range(0, len(answer), size):
+            every.feed(answer[start : start + size])
+        assert "".join(filter(None, pieces)) == told
