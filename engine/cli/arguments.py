@@ -172,6 +172,12 @@ def _add_run(command: AddCommand) -> None:
     )
     _flag(run, "--stale", "also redo what is out of date")
     _flag(run, "--force", "redo everything")
+    _flag(
+        run,
+        "--resubmit",
+        "submit again what may be in a batch already, of which the provider does not say so yet; "
+        "both may be billed",
+    )
     _pilot_options(run)
     _look_options(run)
     _several(

@@ -203,6 +203,7 @@ def order_of(session: Session, arguments: argparse.Namespace) -> Order:
         stale=arguments.stale,
         only=only,
         pilot=_pilot_size(arguments),
+        resubmit=arguments.resubmit,
     )
 
 

@@ -11,7 +11,13 @@ from engine.providers.batches.queue import Batch
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.records import StoredBatch
-from engine.store.tables import BatchEventRow, BatchRow, BatchTakenRow, utc_datetime
+from engine.store.tables import (
+    BatchEventRow,
+    BatchRow,
+    BatchTakenRow,
+    UnsettledRow,
+    utc_datetime,
+)
 
 KEPT: timedelta = timedelta(days=29)
 """How long after its end a provider keeps what came of a batch."""
@@ -55,6 +61,21 @@ class StoredBatches:
         until = None if batch.until is None else round(batch.until.timestamp() * 1000)
         self.store.tell(BatchEventRow(batch=batch.key, provider_id=batch.provider_id, until=until))
 
+    async def give_up(self, *, unsure: bool) -> None:
+        """Give up batches whose results no provider keeps any more; with `unsure`, also those that
+        may never have been submitted. They are counted as the most that they may have cost."""
+        now = datetime.now(UTC)
+        lost = [
+            stored
+            for stored in self.store.reader.batches()
+            if stored.is_open
+            and (now - stored.row.when > KEPT or (unsure and stored.provider_id is None))
+        ]
+        for stored in lost:
+            await self.store.write(
+                BatchEventRow(batch=stored.row.key), UnsettledRow(most_usd=stored.most_usd)
+            )
+
     def unanswered(self, call: str) -> None:
         self.store.tell(BatchTakenRow(call=call))
 
@@ -76,13 +97,13 @@ def _words(stored: StoredBatch, now: datetime) -> str:
     left = len(row.asks) - len(stored.taken)
     calls = f"{plural(left, 'call')} to {row.model}"
     since = f"{row.when:%d %b %H:%M} UTC"
-    most = f"up to ${left * row.most_usd / len(row.asks):.2f}"
+    most = f"up to ${stored.most_usd:.2f}"
     if stored.provider_id is None:
         return (
-            f"{calls} may be in a batch since {since} ({most}): the next run looks for it, and "
-            "submits nothing of it again until that is known"
+            f"{calls} may be in a batch since {since} ({most}): a run looks for it, and submits "
+            "nothing of it again until that is known, or with --resubmit"
         )
     if until is not None and until < now:
-        return f"{calls} were in a batch of {since} ({most}): the next run fetches what came of it"
+        return f"{calls} were in a batch of {since} ({most}): a run fetches what came of it"
     latest = "" if until is None else f", until {until:%d %b %H:%M} UTC at the latest"
     return f"{calls} in a batch since {since}{latest} ({most})"

@@ -80,6 +80,8 @@ class Order:
     plays `PILOT_SCENARIOS` if nobody says how many."""
     rewrite: Mapping[str, Rewriting] = field(default_factory=dict)
     """By benchmark: what a model is to rewrite. If not empty, nothing else is done."""
+    resubmit: bool = False
+    """Submit again what may be in a batch, without finding out whether it is."""
     quote: PriceRange | None = field(default=None, compare=False)
     """None where nothing is paid for, or no price was shown."""
 

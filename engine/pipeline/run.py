@@ -353,6 +353,7 @@ class Pipeline:
             await bring_to_file(context, self.store)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
+        await self._batches.give_up(unsure=order.resubmit)
         self._settle()
         self._note(NoteKind.RUN_STARTED, "run started")
         for bench in benches:

@@ -61,6 +61,11 @@ class StoredBatch:
     def is_open(self) -> bool:
         return not self.is_void and len(self.taken) < len(self.row.asks)
 
+    @property
+    def most_usd(self) -> float:
+        """The most that its calls may cost of which no outcome is stored."""
+        return self.row.most_usd * (1 - len(self.taken) / len(self.row.asks))
+
 
 @dataclass(frozen=True, slots=True)
 class StoredConfig:

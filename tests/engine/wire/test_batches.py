@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.config.schema import load_config
+from engine.config.workspace import Workspace
+from engine.pipeline.batch_ledger import batch_lines
+from engine.pipeline.order import Order
+from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.batches import queue
+from engine.store.database import open_store
 from tests.engine.wire.batched import NAME, asked, full_price, judged_usd, prepare, verdicts
-from tests.engine.wire.workplace import Workplace
+from tests.engine.wire.workplace import VARIABLES, SleptTime, Workplace
 from tests.killing.batches import kill_at
+from tests.pipelines import run_once
 from tests.protocol_server.batches import BatchFault
 from tests.protocol_server.faults import Fault, nth
+from tests.protocol_server.server import ProtocolServer
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +94,104 @@ def test_with_first_what_is_asked_again_has_the_full_price(place: Workplace) -> 
 @pytest.mark.parametrize("source", ["openai", "anthropic"])
 def test_a_batch_outlives_the_engine_that_submitted_it(source: str, tmp_path: Path) -> None:
     kill_at(tmp_path / "workspace", source, ["batch-intended", "batch-submitted:2"])
+
+
+def run_until(
+    place: Workplace, is_time: Callable[[Pipeline], bool], *, cancel: bool = False, **order: Any
+) -> list[str]:
+    """Run until it is time, and stop; with `cancel` at once, as `stop --now`. Return what the calls
+    waited for then."""
+    said: list[str] = []
+    loop_now: list[asyncio.Task[RunResult]] = []
+
+    def look(_number: int) -> None:
+        if not said and is_time(pipeline):
+            said.extend(str(held) for held in pipeline.models.held().values())
+            pipeline.drain()
+            if cancel:
+                pipeline.cancel_batches()
+                loop_now[0].cancel()
+
+    async def run() -> None:
+        loop_now.append(asyncio.create_task(run_once(pipeline, Order((NAME,), **order))))
+        with suppress(asyncio.CancelledError):
+            assert (await loop_now[0]).stopped
+
+    with open_store(place.root / "crosswind.db") as store:
+        pipeline = Pipeline(
+            Workspace(place.root),
+            load_config(place.root / "config.yaml"),
+            store.reader,
+            store,
+            environ=VARIABLES,
+            clock=SleptTime(look).as_clock(),
+            retry_policy=place.retry_policy,
+        )
+        asyncio.run(run())
+    return said
+
+
+def is_out(place: Workplace) -> Callable[[Pipeline], bool]:
+    return lambda _: any(batch.looks > 1 for batch in place.server.batches.submitted)
+
+
+def lines(place: Workplace) -> list[str]:
+    """What is said of batches, without times and prices."""
+    with place.reader() as reader:
+        said = " | ".join(batch_lines(reader))
+    return re.sub(r"\d\d \w{3} \d\d:\d\d|\$[\d.]+", "…", said).split(" | ")
+
+
+def test_a_run_that_is_stopped_leaves_its_batch_to_the_next(place: Workplace) -> None:
+    prepare(place)
+    place.server.batches.held = True
+    [said] = run_until(place, is_out(place))
+    assert re.sub(r"\d\d \w{3} \d\d:\d\d", "…", said) == (
+        "in a batch since … UTC, until … UTC at the latest"
+    )
+    assert lines(place) == [
+        "3 calls to evaluator in a batch since … UTC, until … UTC at the latest (up to …)"
+    ]
+    with place.reader() as reader:
+        assert reader.unsettled_usd() == 0, "what is out is not cut off"
+    place.server.batches.held = False
+    assert not place.run(NAME).failed
+    assert len(place.server.batches.submitted) == 1
+    assert lines(place) == [""]
+    assert judged_usd(place) == pytest.approx(full_price(place) / 2)
+
+
+def test_what_is_cancelled_is_submitted_by_the_next_run(place: Workplace) -> None:
+    prepare(place)
+    place.server.batches.held = True
+    run_until(place, is_out(place), cancel=True)
+    [batch] = place.server.batches.submitted
+    assert batch.is_cancelled
+    place.server.batches.held = False
+    assert not place.run(NAME).failed
+    assert len(place.server.batches.submitted) == 2
+    assert set(asked(place).values()) == {1}
+
+
+def test_a_batch_that_may_be_there_is_submitted_again_only_if_a_person_says_so(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
+    place = Workplace(tmp_path / "workspace", server, source="anthropic")
+    prepare(place)
+    server.batches.held = True
+    server.batches.faults = {1: BatchFault.LOST_REPLY}
+    [said] = run_until(place, is_out(place))
+    assert re.sub(r"\d\d \w{3} \d\d:\d\d", "…", said) == (
+        "it is not known yet whether the provider has a batch of 3 that was submitted … UTC, as "
+        "one of that size is at work"
+    )
+    [line] = lines(place)
+    assert line.startswith("3 calls to evaluator may be in a batch since … UTC (up to …): a run")
+    server.batches.held = False
+    for batch in server.batches.submitted:
+        batch.looks = -1_000_000
+    assert not place.run(NAME, resubmit=True).failed
+    assert len(server.batches.submitted) == 2
+    with place.reader() as reader:
+        assert reader.counted_usd() > 0, "both may be billed"
+    assert lines(place) == [""]
