@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from engine.config.schemas import BENCHMARK_MODELINE, CONFIG_MODELINE, FOLDER, SCHEMAS
 from engine.config.starter_benchmarks import read_starter
 from engine.config.workspace import BENCHMARK_FILE, CONFIG_FILE, Workspace, check_name
 from engine.errors import InputError, Problem
@@ -31,13 +32,13 @@ def init_workspace(folder: Path) -> list[Path]:
         what = "this file is there already; nothing was written"
         hint = "choose another folder, or move the file away"
         raise InputError(Problem(what, folder / CONFIG_FILE, hint=hint))
-    return _write_new(
-        {
-            folder / name: _starter(source)
-            for name, source in _WORKSPACE_FILES.items()
-            if not (folder / name).is_symlink() and not (folder / name).exists()
-        }
-    )
+    texts = {
+        folder / name: _starter(source)
+        for name, source in _WORKSPACE_FILES.items()
+        if not (folder / name).is_symlink() and not (folder / name).exists()
+    }
+    texts[folder / CONFIG_FILE] = CONFIG_MODELINE + texts[folder / CONFIG_FILE]
+    return _write_with_schemas(folder, texts)
 
 
 def new_benchmark(workspace: Workspace, name: str, starter: str | None = None) -> list[Path]:
@@ -53,13 +54,25 @@ def new_benchmark(workspace: Workspace, name: str, starter: str | None = None) -
         raise InputError(Problem(what, twin, hint="choose another name"))
     path = workspace.definition_path(name)
     if starter is not None:
-        texts = read_starter(starter).files
-        return _write_new({path.with_name(file): text for file, text in texts.items()})
+        texts = dict(read_starter(starter).files)
+        texts[BENCHMARK_FILE] = BENCHMARK_MODELINE + texts[BENCHMARK_FILE]
+        written = {path.with_name(file): text for file, text in texts.items()}
+        return _write_with_schemas(workspace.root, written)
     title = name.replace("-", " ").replace("_", " ").strip() or name
     text = Template(_starter(BENCHMARK_FILE)).substitute(
         title=_quoted_title(title[0].upper() + title[1:])
     )
-    return _write_new({path: text})
+    return _write_with_schemas(workspace.root, {path: BENCHMARK_MODELINE + text})
+
+
+def _write_with_schemas(root: Path, texts: Mapping[Path, str]) -> list[Path]:
+    """As `_write_new`, with the schemas that the files name, which are not among those returned."""
+    schemas = {
+        root / FOLDER / source.name: source.read_text("utf-8")
+        for source in SCHEMAS.glob("*.json")
+        if not (root / FOLDER / source.name).exists()
+    }
+    return [path for path in _write_new({**texts, **schemas}) if path in texts]
 
 
 def is_template(path: Path) -> bool:
@@ -72,7 +85,8 @@ def is_template(path: Path) -> bool:
 
 
 def _description_lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith("name:")]
+    left_out = ("name:", BENCHMARK_MODELINE.strip())
+    return [line for line in text.splitlines() if not line.startswith(left_out)]
 
 
 def _existing_name(workspace: Workspace, name: str) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from engine.config.checks import current_words
+from engine.config.schemas import CONFIG_MODELINE
 from engine.config.secrets import Secret
 from engine.config.templates import init_workspace
 from engine.config.workspace import Workspace
@@ -66,4 +67,4 @@ def _without_keys(model: Any) -> Any:
 
 def _write(workspace: Workspace, config: Mapping[str, Any]) -> None:
     text = yaml.safe_dump(dict(config), allow_unicode=True, sort_keys=False, width=100)
-    replace_file(workspace.config_path, (_HEAD + text).encode())
+    replace_file(workspace.config_path, (CONFIG_MODELINE + _HEAD + text).encode())

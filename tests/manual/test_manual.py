@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -13,12 +14,17 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 import crosswind
 from engine.cli.command_line import build_parser, commands_of
 from engine.config.benchmark_file import BenchmarkShape, load_definition
 from engine.config.schema import Config, ModelSpec, Target, load_config
+from engine.config.schemas import SCHEMAS
+from engine.config.starter_benchmarks import starter_names
+from engine.config.templates import init_workspace, new_benchmark
+from engine.config.workspace import Workspace
 from tests.manual import impactbench
 from tools.manual.__main__ import build
 from tools.manual.commands import command_reference
@@ -33,6 +39,7 @@ from tools.manual.notebook import NOTEBOOK, PAGE, executed
 from tools.manual.pages import BUILT, DOCS, SETTINGS, committed, filled, in_both_themes
 from tools.manual.sessions import followed, worked_pages
 from tools.manual.store import store_reference
+from tools.schemas import MADE, schema_texts
 from tui.bindings import bindings_of, key_name
 from tui.own_keys import bound_classes
 
@@ -247,6 +254,37 @@ def configurations() -> Iterator[Any]:
             yield pytest.param(block, id=f"{page_name(page)}: {block.split(chr(10))[0][:40]}")
 
 
+def faults_by_schema(name: str, document: object) -> list[str]:
+    """What an editor would mark in a file."""
+    schema = json.loads((SCHEMAS / name).read_text("utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return [fault.message for fault in Draft202012Validator(schema).iter_errors(document)]
+
+
+def test_the_schemas_for_editors_are_those_of_today() -> None:
+    """`python -m tools.schemas --write` brings them up to date."""
+    assert {name: (SCHEMAS / name).read_text("utf-8") for name in MADE} == schema_texts()
+
+
+def test_the_files_that_init_and_new_write_name_schemas_that_take_them(tmp_path: Path) -> None:
+    init_workspace(tmp_path)
+    for name in starter_names():
+        new_benchmark(Workspace(tmp_path), name, name)
+    new_benchmark(Workspace(tmp_path), "own")
+    paths = [tmp_path / "config.yaml", *tmp_path.rglob("benchmark.yaml")]
+    assert len(paths) == 2 + len(starter_names())
+    for path in paths:
+        text = path.read_text("utf-8")
+        named = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+        schema = (path.parent / named).resolve(strict=True)
+        assert faults_by_schema(schema.name, yaml.safe_load(text)) == []
+        assert faults_by_schema(schema.name, {"nmae": 1})
+    for path in tmp_path.rglob("*/scenarios.json"):
+        if path.parent.name != ".schemas":
+            assert faults_by_schema("scenarios.json", json.loads(path.read_text("utf-8"))) == []
+    assert faults_by_schema("scenarios.json", [{"id": "m01_s001"}])
+
+
 @pytest.mark.parametrize("block", configurations())
 def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> None:
     shown = yaml.safe_load(block)
@@ -254,6 +292,7 @@ def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> N
         path = tmp_path / "benchmark.yaml"
         whole_benchmark = {"name": "A title", "description": "What it is about."} | shown
         path.write_text(yaml.safe_dump(whole_benchmark), "utf-8")
+        assert faults_by_schema("benchmark.json", whole_benchmark) == []
         load_definition(path)
         return
     offline = {"model": "user", "source": "offline"}
@@ -272,6 +311,7 @@ def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> N
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(whole), "utf-8")
     load_config(path)
+    assert faults_by_schema("config.json", whole) == []
 
 
 # Commands
