@@ -19,14 +19,16 @@ from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, MissingReason, RoganGladen, Share
 
 
-def calibration_lines(calibration: Calibration) -> Iterator[str]:
-    """The calibration as lines; with too few labels, only counts."""
+def calibration_lines(calibration: Calibration, undecided: int = 0) -> Iterator[str]:
+    """The calibration as lines; with too few labels, only counts. `undecided` conversations are
+    left out until a person decides between their labels."""
     if not calibration.labels:
         yield f"no label is about a conversation that {calibration.judge} has judged"
         return
+    more = f"; {undecided:,} more {'awaits' if undecided == 1 else 'await'} a decision"
     yield (
         f"{calibration.judge} against {plural(calibration.labels, 'label')} on "
-        f"{plural(calibration.clusters, 'base scenario')}"
+        f"{plural(calibration.clusters, 'base scenario')}{more if undecided else ''}"
     )
     if calibration.unjudged:
         yield f"{plural(calibration.unjudged, 'more label')}: it gave no usable verdict there"

@@ -346,7 +346,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 def _print_calibrations(labelled: LabelledJudges, calibrations: Sequence[Calibration]) -> None:
     for calibration in calibrations:
-        for line in calibration_lines(calibration):
+        for line in calibration_lines(calibration, len(labelled.labels.disputed)):
             out(line)
         for confusion in calibration.confusions:
             out(f"  {confusion.conv_id}: {confusion_words(confusion, calibration.judge)}")

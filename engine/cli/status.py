@@ -147,7 +147,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         }
     return {
         "workspace": str(status.session.workspace.root),
-        "engine": _engine_json(status.board, holder),
+        "engine": _engine_json(status, holder),
         "summary": _engine_line(status),
         "last": progress.run_state,
         "last_run": "at work" if holder else _last_run(progress),
@@ -164,10 +164,12 @@ def _as_json(status: Status) -> dict[str, Any]:
     }
 
 
-def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] | None:
+def _engine_json(status: Status, holder: Holder | None) -> dict[str, Any] | None:
     if holder is None:
         return None
+    board = status.board
     heard = board if board is not None and board.engine is not None else None
+    spent = None if board is None else board.spent_usd
     return {
         "pid": holder.pid,
         "host": holder.host,
@@ -185,7 +187,7 @@ def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] |
         "agents": [asdict(agent) for agent in board.agents] if board else [],
         "quote": board and board.quote and asdict(board.quote),
         "agreed_usd": board and board.agreed_usd,
-        "spent_usd": board and board.spent_usd,
+        "spent_usd": spent or (None if spent is None else _nothing_spent(status)),
         "rest_usd": board and board.rest_usd,
         "question": board and board.question,
     }
@@ -302,10 +304,15 @@ def _spending_json(status: Status) -> dict[str, Any]:
         for role, amount in reader.spent_by_role().items()
     }
     return {
-        "spent_usd": reader.spent_usd() or (None if unpriced else 0.0),
+        "spent_usd": reader.spent_usd() or _nothing_spent(status),
         "spent_usd_by_role": roles,
         "unpriced_calls": sum(unpriced.values()),
     }
+
+
+def _nothing_spent(status: Status) -> float | None:
+    """A sum of nothing; None where real models answered calls whose price is not known."""
+    return None if _of_real_models(status, status.watch.reader.unpriced_calls()) else 0.0
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:

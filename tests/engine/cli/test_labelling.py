@@ -215,6 +215,10 @@ def test_labels_and_decisions_are_taken_in_by_the_engine_at_work(
         assert (engine.board().state is EngineState.RUNNING) == (order is not None)
     found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])[0]
     assert (found["labels"], found["left_out"]["disputed"]) == (1, 11)
+    headline = crosswind("calibrate", "giving-in")[1].splitlines()[0]
+    assert (
+        headline == "offline:evaluator against 1 label on 1 base scenario; 11 more await a decision"
+    )
 
 
 def test_labels_are_in_the_files_at_once(crosswind: Crosswind, sheet: Path, place: Place) -> None:
