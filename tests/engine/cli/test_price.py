@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.benchmark import Role, Usage
 from engine.cli import headless
 from engine.cli.session import Session
 from engine.config.schema import load_config
@@ -23,11 +24,15 @@ from engine.config.workspace import Workspace
 from engine.errors import STOPPED
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
+from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
 from engine.store.database import Store, open_store
 from engine.store.tables import UnsettledRow
 from engine.watch import Watch
+from tests.engine.cli.test_labelling import engine_at_work
 from tests.engine.commands import Said, Somebody, crosswind
+from tests.engine.pipeline.test_provenance import answered
+from tests.engine.small_workspace import Place
 from tests.engine.store.building import note, write
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
@@ -425,3 +430,17 @@ def test_on_a_terminal_a_run_asks_what_calls_that_were_cut_off_have_cost(
     with study.place.reader() as reader:
         assert reader.counted_usd() == (counted or 0)
         assert reader.unsettled_usd() == (2.5 if counted is None else 0)
+
+
+def test_a_running_engine_has_spent_null_where_no_price_is_known(place: Place) -> None:
+    place.long_talks()
+    mock = "{model: mock, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
+    place.config.write_text(f"{place.config.read_text()}models: {{mock: {mock}}}\n")
+    for before in (0.0, None):
+        with engine_at_work(place, Order(("giving-in",))) as engine:
+            until(lambda: engine.board().state is EngineState.RUNNING)
+            told = crosswind(place.root, "status", "--json").json()["engine"]
+        assert told["spent_usd"] == before
+        with open_store(place.store) as store:
+            call = answered(Role.TARGET, "mock", "mock")
+            write(store, replace(call, usage=Usage(1, 9, 0, 9, None)))
