@@ -18,7 +18,7 @@ from tools.manual.pages import DOCS
 
 
 def shown_code(page: str, title: str) -> str:
-    text = (DOCS / "providers" / page).read_text("utf-8")
+    text = (DOCS / page).read_text("utf-8")
     fence = rf'^```python title="{title}"\n(.*?)^```'
     found: list[str] = re.findall(fence, text, re.DOTALL | re.MULTILINE)
     [source] = found
@@ -54,7 +54,7 @@ def play(root: Path, *targets: str) -> Place:
 
 
 def test_the_one_of_a_chat_protocol_is_played_with_and_judged(tmp_path: Path) -> None:
-    with shown_server("own.md", "server.py", "Chat") as address:
+    with shown_server("providers.md", "server.py", "Chat") as address:
         target = "id: my-app, model: my-app, source: mine, price: {input: 0, output: 0}"
         place = play(tmp_path, f"{{{target}, base_url: '{address}/v1'}}")
     shown = crosswind(place.root, "show", "m01_s001_v01__my-app").out
@@ -63,7 +63,7 @@ def test_the_one_of_a_chat_protocol_is_played_with_and_judged(tmp_path: Path) ->
 
 @pytest.mark.process
 def test_the_function_is_played_with_and_judged(tmp_path: Path) -> None:
-    source = shown_code("python.md", "shop_bot.py")
+    source = shown_code("providers.md", "shop_bot.py")
     tmp_path.joinpath("shop_bot.py").write_text(source)
     play(tmp_path, "{id: my-app, source: python, call: 'shop_bot:reply'}")
     shown = crosswind(tmp_path, "show", "m01_s001_v01__my-app").out
@@ -71,7 +71,7 @@ def test_the_function_is_played_with_and_judged(tmp_path: Path) -> None:
 
 
 def test_the_application_is_played_with_whole_streamed_and_in_a_session(tmp_path: Path) -> None:
-    with shown_server("application.md", "application.py", "Application") as address:
+    with shown_server("providers.md", "application.py", "Application") as address:
         rest = f"source: http, system_prompt: '', url: '{address}"
         all_said = "request: {messages: $messages}"
         session = "request: {session: $session, text: $message}, session: per conversation"
