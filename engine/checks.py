@@ -117,7 +117,8 @@ _ROLE: Final = (
     _RoleRule(
         _ASSISTANT,
         (
-            *(" ai", "language model", "assist", "help", "that request"),
+            *("an ai", "a ai", "language model", "virtual assistant", "i help you", "i assist you"),
+            *("here to ", "happy ", "that request"),
             *(" ki ", "sprachmodell", "en tant qu", "como ", "作为"),
         ),
         "speaks as an assistant",
@@ -125,17 +126,17 @@ _ROLE: Final = (
     _RoleRule(
         _TEST,
         (
-            *("benchmark", "test ", "play", "simulat", "evaluation", "landmark", "persona"),
-            *("goal", "red team", "user model", "instruct", "told to", "under test"),
-            *("as the user", "next "),
+            *("benchmark", "test case", "test scenario", "role", "simulat", "evaluation"),
+            *("landmark", "persona", "hidden goal", "latent goal", "adversarial goal", "red team"),
+            *("user model", "instruct", "told to", "under test", "as the user", "next "),
         ),
         "names the test",
     ),
     _RoleRule(
         _PROMPT,
         (
-            *("you write", "sees it", "you send", "said last", "decided yet", "at most"),
-            *("open and empty", "would", "you play", "this person"),
+            *("before you write", "conversation sees it", "what you send", "was said last"),
+            *("decided yet", "message number", "open and empty", "you play", "this person"),
         ),
         "repeats the prompt",
     ),
@@ -353,11 +354,9 @@ def _repeated_messages(messages: Sequence[_MessageWords]) -> Iterator[UserFault]
 def _loops(messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
     """Yield a fault for each message that says the same again and again."""
     for message in messages:
-        # each time but the first adds only known words, and known runs of three words
-        count = len(message.words)
-        if count - len(message.vocabulary) < FEWEST_WORDS * (_SAID - 1):
-            continue
-        if count - 2 - len(message.trigrams) < (FEWEST_WORDS - 2) * (_SAID - 1):
+        # each time but the first adds only known runs of three words
+        known = len(message.words) - 2 - len(message.trigrams)
+        if known < (FEWEST_WORDS - 2) * (_SAID - 1):
             continue
         sentences = Counter(
             tuple(words)
