@@ -34,8 +34,10 @@ from engine.config.values import (
     OFFLINE_MODELS,
     PER_CONVERSATION,
     PYTHON,
+    RESPONSES_ONLY,
     Call,
     Effort,
+    GivenApi,
     GivenBatch,
     GivenForm,
     GivenPace,
@@ -241,6 +243,9 @@ class ModelSpec(Shape):
     that the provider reports, or else the published price; without either, the cost is unknown,
     never zero."""
 
+    api: GivenApi = Field(default=None, description="`chat` or `responses`")
+    """Which of OpenAI's two protocols is spoken. Left out, `responses` for models of OpenAI that
+    exist only there, such as `o3-pro`, and `chat` for all others."""
     batch: GivenBatch = Field(default=False, description="`true`, `false` or `first`")
     """Whether judge, checks and generator ask OpenAI or Anthropic in batches, at half the price and
     within a day. What is to be asked again is asked in the next batch or, with `first`, at once and
@@ -263,6 +268,13 @@ class ModelSpec(Shape):
     @property
     def is_offline(self) -> bool:
         return self.source == OFFLINE
+
+    @property
+    def speaks_responses(self) -> bool:
+        """Whether it is reached over OpenAI's Responses protocol."""
+        if self.api is not None:
+            return self.api == "responses"
+        return self.source == "openai" and not self.base_url and self.model in RESPONSES_ONLY
 
     @property
     def is_remote(self) -> bool:

@@ -235,6 +235,17 @@ Call = Annotated[str, AfterValidator(_call)]
 SessionChoice = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_served_choice)]
 GivenStance = Annotated[Stance, _one_of(Stance)]
+GivenApi = Literal["chat", "responses"] | None
+RESPONSES_ONLY: Final = frozenset(
+    """o1-pro o1-pro-2025-03-19 o3-pro o3-pro-2025-06-10 o3-deep-research
+    o3-deep-research-2025-06-26 o4-mini-deep-research o4-mini-deep-research-2025-06-26
+    computer-use-preview computer-use-preview-2025-03-11 gpt-5.5-pro gpt-5.5-pro-2026-04-23
+    gpt-5-codex gpt-5-pro gpt-5-pro-2025-10-06 gpt-5.1-codex-max gpt-daybreak-blue-latest
+    gpt-daybreak-red-latest gpt-5.6-cyber gpt-6-cyber gpt-rosalind-research
+    gpt-6-rosalind""".split()
+)
+"""Models of OpenAI that are not reached by chat completions, as the types of its client list
+them."""
 BATCH_FIRST: Final = "first"
 GivenBatch = bool | Literal["first"]
 """Whether calls are made in batches; `first`, if only those that are no repetition."""

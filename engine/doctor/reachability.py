@@ -24,7 +24,7 @@ from engine.providers.attempts import (
     server_words,
     transport_failure,
 )
-from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
+from engine.providers.endpoint import NO_KEY, PATHS, Wire, address, checked_headers
 from engine.providers.http.connector import NO_TLS_ANSWER, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import proxy_for
@@ -224,7 +224,7 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
         return where.url, {**headers, **dict(place.headers)}
     if place.wire is Wire.ANTHROPIC:
         headers["anthropic-version"] = VERSION
-    tail = "/messages" if place.wire is Wire.ANTHROPIC else "/chat/completions"
+    tail = PATHS[place.wire].removeprefix("/v1")
     return where.url.removesuffix(tail) + _MODELS, {**headers, **dict(place.headers)}
 
 

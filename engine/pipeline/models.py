@@ -186,6 +186,7 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
         served_as=tuple(environment.resolve(name, where=where, to=to) for name in spec.served_as),
         only_this=spec.served_model == "same",
         secrets=environment.hidden_values([spec.model, spec.address, *spec.served_as]),
+        speaks_responses=spec.speaks_responses,
     )
 
 

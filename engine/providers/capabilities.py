@@ -94,6 +94,8 @@ BOUNDS: Final = "bounds"
 
 BARE_REPLIES: Final = "bare replies"
 """Dropped if a model wants the reasoning of its earlier replies back beside them."""
+SUMMARIES: Final = "reasoning_summary"
+"""Dropped if a model or an account gets no summary of what was thought."""
 REASONING: Final = "reasoning_content"
 """Dropped if a server refuses that reasoning."""
 
@@ -123,6 +125,8 @@ _DROPPABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "stream_options": ("stream_options", "include_usage"),
     "prompt_cache_key": ("prompt_cache_key",),
     "cache_control": ("cache_control",),
+    "max_output_tokens": ("max_output_tokens",),
+    SUMMARIES: ("reasoning.summary", "summary", "reasoning summaries"),
 }
 """Each parameter, with its names in refusals."""
 

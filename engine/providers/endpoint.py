@@ -19,6 +19,8 @@ class Wire(StrEnum):
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+    RESPONSES = "responses"
+    """OpenAI's newer one, without which some of its models cannot be reached."""
     APPLICATION = "http"
     """No standard protocol: a template and paths describe it."""
     SESSION = "http, a session each"
@@ -112,6 +114,7 @@ class Endpoint:
     """The values of variables in its name and its address."""
     application: Application | None = None
     """None for a chat protocol. For an application, `extra_body` is the template."""
+    speaks_responses: bool = False
     as_written: AsWritten | None = None
     """Set if key, headers and body have unexpanded variables, which the worker that sends the
     request looks up."""
@@ -120,7 +123,9 @@ class Endpoint:
     def wire(self) -> Wire:
         if self.application is not None:
             return Wire.SESSION if self.application.keeps_session else Wire.APPLICATION
-        return Wire.ANTHROPIC if self.source == "anthropic" else Wire.OPENAI
+        if self.source == "anthropic":
+            return Wire.ANTHROPIC
+        return Wire.RESPONSES if self.speaks_responses else Wire.OPENAI
 
     @property
     def address_key(self) -> str:
@@ -153,6 +158,7 @@ def endpoint(
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
     secrets: tuple[str, ...] = (),
+    speaks_responses: bool = False,
 ) -> Endpoint:
     """Return the endpoint of a model from its configuration.
 
@@ -187,6 +193,7 @@ def endpoint(
         served_as,
         only_this,
         secrets,
+        speaks_responses=speaks_responses,
     )
 
 
@@ -252,7 +259,7 @@ def checked_address(base_url: str, source: str) -> str:
                 hint="it looks like https://api.example.com/v1, and ends before /chat/completions",
             )
         )
-    for tail in ("/chat/completions", "/messages"):
+    for tail in ("/chat/completions", "/messages", "/responses"):
         url = url.removesuffix(tail)
     # the Anthropic protocol adds the version to the path by itself
     return url.removesuffix("/v1") if source == "anthropic" else url
@@ -322,7 +329,11 @@ def _checked_value(value: str, what: str) -> str:
     return value
 
 
-_PATHS = {Wire.OPENAI: "/chat/completions", Wire.ANTHROPIC: "/v1/messages"}
+PATHS: Final = {
+    Wire.OPENAI: "/chat/completions",
+    Wire.ANTHROPIC: "/v1/messages",
+    Wire.RESPONSES: "/responses",
+}
 _ANY_ANSWER = "application/json, text/event-stream"
 
 
@@ -349,4 +360,4 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
         # a kept connection can break during a request, which would then be sent a second time
         return Address(str(httpx2.URL(base_url)), headers, kept=wire is not Wire.SESSION)
     headers["Authorization"] = f"Bearer {key}"
-    return Address(str(httpx2.URL(base_url.removesuffix("/") + _PATHS[wire])), headers)
+    return Address(str(httpx2.URL(base_url.removesuffix("/") + PATHS[wire])), headers)

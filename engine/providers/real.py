@@ -21,6 +21,7 @@ from engine.providers.protocols.anthropic import AnthropicDialect
 from engine.providers.protocols.application import ApplicationDialect, requested_model
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
+from engine.providers.protocols.responses import ResponsesDialect
 from engine.providers.redaction import Redactor
 from engine.providers.sender import OnNote, Sender
 from engine.providers.served_model import ExpectedModel
@@ -73,7 +74,13 @@ def dialect_of(wire: Wire, application: Application | None) -> Dialect:
             application.keeps_session,
             application.session_from,
         )
-    return AnthropicDialect() if wire is Wire.ANTHROPIC else OpenAIDialect()
+    match wire:
+        case Wire.ANTHROPIC:
+            return AnthropicDialect()
+        case Wire.RESPONSES:
+            return ResponsesDialect()
+        case _:
+            return OpenAIDialect()
 
 
 @dataclass(frozen=True, slots=True)

@@ -455,7 +455,8 @@ class _Call:
     def _limit_in_words(self, usage: Usage) -> str:
         """Say which limit has cut a reply."""
         body = self.sender.dialect.body(self.ask)
-        sent = body.get("max_tokens", body.get("max_completion_tokens"))
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        sent = next((body[name] for name in names if name in body), None)
         wrote = "" if usage.output_tokens is None else f", after {usage.output_tokens:,} tokens"
         if not isinstance(sent, int):
             return f"a limit of the server{wrote}, as no `max_tokens` is configured"

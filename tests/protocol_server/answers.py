@@ -118,7 +118,8 @@ def _words(count: int) -> str:
 
 
 def _limit(body: Mapping[str, Any]) -> int | None:
-    limits = (body.get("max_completion_tokens"), body.get("max_tokens"))
+    names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+    limits = map(body.get, names)
     return next((limit for limit in limits if isinstance(limit, int)), None)
 
 
@@ -160,7 +161,7 @@ def _last_marked(request: Request) -> int:
     """Up to which message of `Request.messages` the client lets a prefix be cached; -1 for none."""
     last = len(request.messages) - 1
     body = request.body
-    if request.dialect is Dialect.OPENAI or isinstance(body.get("cache_control"), dict):
+    if request.dialect is not Dialect.ANTHROPIC or isinstance(body.get("cache_control"), dict):
         return last
     system = body.get("system")
     said = body.get("messages")

@@ -25,6 +25,7 @@ from tests.protocol_server.misdeeds import (
 from tests.protocol_server.openai_wire import OpenAIWire
 from tests.protocol_server.pacing import Pace, speak
 from tests.protocol_server.request import CHAT_PATH, MESSAGES_PATH, MODELS_PATH, Dialect, Request
+from tests.protocol_server.responses_wire import ResponsesWire
 from tests.protocol_server.service import Service
 from tests.protocol_server.settings import Settings
 from tests.protocol_server.wire import Rejection, Script, Wire, encoded
@@ -69,6 +70,8 @@ async def carry_out(service: Service, request: Request, channel: Channel, number
 def _wire(dialect: Dialect, settings: Settings) -> Wire:
     if dialect is Dialect.ANTHROPIC:
         return AnthropicWire(lenient=settings.lenient)
+    if dialect is Dialect.RESPONSES:
+        return ResponsesWire(lenient=settings.lenient)
     return OpenAIWire(lenient=settings.lenient)
 
 

@@ -165,12 +165,13 @@ def _bad_format(request: Request) -> Rejection | None:
             )
             return Rejection(400, message, "messages")
         case "json_schema":
-            return _bad_schema(asked.get("json_schema"))
+            return bad_schema(asked.get("json_schema"))
         case _:
             return Rejection(400, f"Invalid value: {kind!r}.", "response_format.type")
 
 
-def _bad_schema(wrapped: object) -> Rejection | None:
+def bad_schema(wrapped: object) -> Rejection | None:
+    """What is wrong with a schema, its name and its strictness."""
     if not isinstance(wrapped, dict):
         return _missing("response_format.json_schema")
     name = wrapped.get("name")

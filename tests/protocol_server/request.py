@@ -23,6 +23,7 @@ class Dialect(StrEnum):
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+    RESPONSES = "responses"
 
 
 _SHAPES: Final[Mapping[frozenset[str], str]] = {
@@ -72,12 +73,14 @@ class Request:
     def dialect(self) -> Dialect:
         if self.path == CHAT_PATH:
             return Dialect.OPENAI
+        if self.path == RESPONSES_PATH:
+            return Dialect.RESPONSES
         named = self.path == MESSAGES_PATH or "anthropic-version" in self.headers
         return Dialect.ANTHROPIC if named else Dialect.OPENAI
 
     @property
     def asks_a_model(self) -> bool:
-        return self.method == "POST" and self.path in {CHAT_PATH, MESSAGES_PATH}
+        return self.method == "POST" and self.path in {*(CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH)}
 
     @property
     def key(self) -> str | None:
@@ -101,7 +104,7 @@ class Request:
         """What was said, the system's part first; a message without text says nothing."""
         system = text_of(self.body.get("system"))
         said = [Message(MessageRole.SYSTEM, system)] if system else []
-        for message in _dicts(self.body.get("messages")):
+        for message in _dicts(self.body.get("messages", self.body.get("input"))):
             speaks = _SPEAKS.get(str(message.get("role")), MessageRole.USER)
             said.append(Message(speaks, text_of(message.get("content"))))
         return tuple(said)
@@ -141,7 +144,7 @@ class Request:
 
     @property
     def _format(self) -> dict[str, Any]:
-        config = self.body.get("output_config")
+        config = self.body.get("output_config", self.body.get("text"))
         asked = (
             config.get("format") if isinstance(config, dict) else self.body.get("response_format")
         )

@@ -84,9 +84,11 @@ def _opener(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> OpenCli
             from engine.providers.batches.anthropic import AnthropicBatches
 
             return AnthropicBatches(endpoint.base_url, key, headers)
-        from engine.providers.batches.openai import OpenAIBatches
+        from engine.providers.batches.openai import OpenAIBatches, Path
 
-        return OpenAIBatches(endpoint.base_url, key, headers, "/v1/chat/completions")
+        responses = endpoint.wire is Wire.RESPONSES
+        path: Path = "/v1/responses" if responses else "/v1/chat/completions"
+        return OpenAIBatches(endpoint.base_url, key, headers, path)
 
     async def open_client() -> BatchClient:
         return await asyncio.to_thread(opened)

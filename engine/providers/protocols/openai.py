@@ -90,9 +90,8 @@ class OpenAIDialect:
             # only if a person asked for one: some servers refuse it, and most ignore it
             "seed": None if params.seed is None else ask.seed,
         }
-        response_format = _response_format(ask)
-        if response_format is not None:
-            body["response_format"] = response_format
+        if (form := response_format(ask)) is not None:
+            body["response_format"] = form
         if ask.cache is not None and ask.first_party:
             # routes the requests of a conversation to the machine that has cached its beginning
             body["prompt_cache_key"] = f"crosswind-{ask.seed:x}"
@@ -145,7 +144,8 @@ def _limit_name(ask: ChatRequest) -> Literal["max_tokens", "max_completion_token
     return "max_tokens" if old else None
 
 
-def _response_format(ask: ChatRequest) -> ResponseFormat | None:
+def response_format(ask: ChatRequest) -> ResponseFormat | None:
+    """Return the form of answer that the server is asked to enforce; None for none."""
     if ask.schema is None or ask.learned.step is Step.PROMPT:
         return None
     if ask.learned.step is Step.JSON_OBJECT:
