@@ -43,6 +43,7 @@ def config_schema() -> Schema:
         shape = schema["$defs"][name]["properties"]
         shape["served_as"] = {"anyOf": [shape["served_as"], {"type": "string"}]}
         shape["extra_headers"] = _or_null(shape["extra_headers"])
+    schema["$defs"]["Target"]["required"].remove("model")  # an application may have none
     pace = schema["$defs"]["Params"]["properties"]["pace"]
     pace["anyOf"] = [{"enum": ["human", "instant", None]}, {"type": "number"}]
     for mode in (ReviewMode, UserAuditMode):
