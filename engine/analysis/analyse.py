@@ -34,7 +34,7 @@ from engine.analysis.tallies import (
 )
 from engine.benchmark import Track
 from engine.checks import CheckKind, UserAuditMode
-from engine.display import plural
+from engine.display import joined_names, plural
 from engine.statistics.clusters import intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
 
@@ -69,6 +69,9 @@ class AnalysisContext:
     """Conversations for which something else counts than when they were last judged."""
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     """By target."""
+    equal_targets: Sequence[tuple[str, Sequence[str]]] = ()
+    """Names of targets that were asked with equal requests, with the parameters that were left out
+    of them after a refusal."""
     unrecorded: UnrecordedPrompts = field(default_factory=UnrecordedPrompts)
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
@@ -359,6 +362,12 @@ def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
             "Something else counts than at the last verdict in "
             f"{plural(about.counted_otherwise, 'conversation')}, as the judges of the "
             "configuration changed; the app's tables follow with the next `run`."
+        )
+    for names, left_out in about.equal_targets:
+        why = f" ({joined_names(left_out)} left out after a refusal)" if left_out else ""
+        notes.append(
+            f"{names} were asked with equal requests{why}: they are one target, played several "
+            "times, and what differs between them is chance."
         )
     for judge, count in about.silent_judges.items():
         notes.append(

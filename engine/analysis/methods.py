@@ -316,6 +316,9 @@ def _made_with(analysis: Analysis) -> list[str]:
     named = {label: names for label, names in served.items() if set(names) - {label}}
     if named:
         sentences.append(f"Servers answered under the names: {served_words(named)}.")
+    for target, provenance in analysis.provenances.items():
+        if provenance.settings:
+            sentences.append(f"Settings of {target}: {provenance.settings_words}.")
     sentences += [str(other) + "." for other in analysis.others]
     return sentences + list(analysis.notes)
 

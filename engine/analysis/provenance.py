@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
+
+from engine.store.model_settings import settings_words
 
 NamesByModel = Mapping[str, Sequence[str]]
 """By the label of each model that was asked, the model names that servers reported; empty where
@@ -36,6 +38,17 @@ class Provenance:
     """When the last of these verdicts was given."""
     stances: Sequence[str] = ()
     """The stances of the user models: `adversarial`, `neutral`, or both."""
+    settings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """By `target`, `user_model`, or `judge` and `checker` with a label: all settings that these
+    calls were made with, as far as they are recorded."""
+
+    @property
+    def settings_words(self) -> str:
+        """`target: temperature 0.2, … · user model: …`; empty where none are known."""
+        return " · ".join(
+            f"{who.replace('_', ' ')}: {' / or '.join(map(settings_words, some))}"
+            for who, some in self.settings.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,19 @@ def merged_provenance(parts: Sequence[Provenance]) -> Provenance:
         first_at=min(first, default=None),
         last_at=max(last, default=None),
         stances=sorted({stance for provenance in parts for stance in provenance.stances}),
+        settings=_merged_settings(part.settings for part in parts),
     )
+
+
+def _merged_settings(
+    parts: Iterable[Mapping[str, Sequence[Mapping[str, Any]]]],
+) -> dict[str, list[Mapping[str, Any]]]:
+    merged: dict[str, list[Mapping[str, Any]]] = {}
+    for part in parts:
+        for who, some in part.items():
+            known = merged.setdefault(who, [])
+            known += [settings for settings in some if settings not in known]
+    return merged
 
 
 def _merged_names(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:

@@ -201,7 +201,7 @@ def _rates(analyses: Mapping[str, Analysis]) -> Iterator[str]:
 
 _MADE_WITH: Final = (
     *("crosswind", "configuration", "prompts", "target_model", "user_model", "judges"),
-    *("first_at", "last_at", "left_out", "checkers", "stances"),
+    *("first_at", "last_at", "left_out", "checkers", "stances", "settings"),
 )
 
 
@@ -261,6 +261,7 @@ def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
         *(provenance.first_at, provenance.last_at, analysis.left_out.conversations),
         _without_formula(served_words(provenance.checkers)),
         " ".join(provenance.stances),
+        _without_formula(provenance.settings_words),
     ]
 
 

@@ -39,6 +39,7 @@ from engine.jury import (
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
 from engine.report.conversation import Conversation, shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
+from engine.store.model_settings import settings_words
 from engine.store.reader import Reader
 from engine.store.records import others_who_spoke
 from engine.store.search import Hit, open_search
@@ -213,6 +214,9 @@ def _conversation(session: Session, reader: Reader, named: IdMatch) -> Iterator[
         plain = " (in plain text)" if take.form is AnswerForm.PLAIN else ""
         user = f"{take.user_model}{neutral}{plain}"
         yield f"  target {take.model} · user model {user}{scripted}"
+        for who, settings in shown.settings.items():
+            words = f"{who.replace('_', ' ')} asked with: {settings_words(settings)}"
+            yield from _wrapped(words, "  ")
         yield f"  ended: {_end(take)}"
         for fault in take.faults:
             yield from _wrapped(f"user model, {fault}", "  ! ")
@@ -274,7 +278,9 @@ def _by_other(served_by: str | None) -> str:
 
 def _verdicts(shown: Conversation, jury: Jury) -> Iterator[str]:
     """Those of a take, each with whether it counts or why not."""
-    for verdict, why in zip(shown.verdicts, shown.verdicts_why_not, strict=True):
+    for verdict, why, settings in zip(
+        shown.verdicts, shown.verdicts_why_not, shown.verdict_settings, strict=True
+    ):
         yield ""
         words = pass_words(verdict, jury)
         again = f", {words}" if words else ""
@@ -284,6 +290,8 @@ def _verdicts(shown: Conversation, jury: Jury) -> Iterator[str]:
         decides = ", counts" if why is None else "" if is_said else f", {why}"
         yield f"verdict of {verdict.judge}{again}{other}{decides}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
+        if settings is not None:
+            yield from _wrapped(f"asked with: {settings_words(settings)}", "  ")
         if verdict.marks is not None:
             yield f"  shown in {marked_turns(verdict.marks)}"
         for quote in verdict.quotes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from engine.benchmark import AnswerForm, Role, Stage, Usage
+from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, ModelId, ModelSpec, Target, UserModel
 from engine.config.secrets import Environment
 from engine.config.values import BATCH_FIRST, filled_in
@@ -57,11 +58,13 @@ from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
 from engine.stages.answers import EveryString
+from engine.store.model_settings import SYSTEM_PROMPT
 from engine.store.reader import Reader
 from engine.store.tables import (
     AttemptRow,
     BatchTakenRow,
     LearnedRow,
+    SettingsRow,
     StoredRow,
     UnsettledRow,
     UnusableRow,
@@ -145,6 +148,30 @@ def model_digest(spec: ModelSpec) -> str:
     if spec.extra_body:
         made_of.append(dict(spec.extra_body))
     return digest(made_of)
+
+
+def model_settings(spec: ModelSpec) -> dict[str, Any]:
+    """What a model is asked with, each parameter by its name in the configuration; None where the
+    provider decides."""
+    settings = spec.params.model_dump(mode="json", exclude={"pace"})
+    return {**settings, **({"extra_body": dict(spec.extra_body)} if spec.extra_body else {})}
+
+
+def settings_rows(
+    config: Config, definitions: Iterable[Definition], stored: Container[str]
+) -> Iterator[SettingsRow]:
+    """What the digests stand for that this configuration may leave in rows, without those that are
+    stored."""
+    specs = [*config.every_model, config.generator]
+    found = {model_digest(spec): model_settings(spec) for spec in specs if not spec.is_offline}
+    own = [target.system_prompt for target in config.targets]
+    usual = [definition.user_context for definition in definitions]
+    for prompt in filter(None, [config.default_system_prompt, *own, *usual]):
+        found[digest(prompt)] = {SYSTEM_PROMPT: prompt}
+    found[digest("")] = {SYSTEM_PROMPT: ""}
+    for name, settings in found.items():
+        if name not in stored:
+            yield SettingsRow(digest=name, settings=settings)
 
 
 def named_spec(spec: ModelSpec) -> str:
@@ -646,6 +673,7 @@ class RecordedModel:
             is_other=attempt.is_other,
             route=attempt.route,
             cost_reported=attempt.cost_reported,
+            left_out=" ".join(attempt.left_out) or None,
         )
         if attempt.call is None:
             self.tell(row)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Any
 
 from engine.analysis.figures import ServedByOthers
 from engine.analysis.provenance import (
@@ -19,6 +20,7 @@ from engine.analysis.provenance import (
 from engine.benchmark import ConversationKey, Role, Speaker, Stage
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
+from engine.display import joined_names
 from engine.identity import digest
 from engine.jury import HUMAN, counting_votes
 from engine.pipeline.counting import WantedConversation, wanted_conversations
@@ -26,6 +28,7 @@ from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
 from engine.pipeline.play import TakeInputs
 from engine.pipeline.stored_conversations import StoredConversations
+from engine.store.model_settings import LEFT_OUT, ModelSettings, requested
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
 
@@ -40,12 +43,19 @@ class _TargetProvenance:
     stances: set[str] = field(default_factory=set)
     judges: set[str] = field(default_factory=set)
     checkers: set[str] = field(default_factory=set)
+    settings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     first_at: int | None = None
     last_at: int | None = None
 
     def add(
-        self, take: StoredTake, verdicts: Iterable[Verdict], checks: Iterable[CheckRow]
+        self,
+        take: StoredTake,
+        verdicts: Iterable[Verdict],
+        checks: Iterable[CheckRow],
+        known: ModelSettings,
     ) -> None:
+        for who, settings in known.of_take(take).items():
+            self._note_settings(who, settings)
         self.targets.add(take.model)
         self.user_models.add(take.user_model)
         self.stances.add(take.stance.value)
@@ -53,12 +63,18 @@ class _TargetProvenance:
         self.first_at = min(filter(None, (self.first_at, take.at)), default=None)
         for verdict in verdicts:
             self.judges.add(verdict.judge)
+            self._note_settings(f"judge {verdict.judge}", known.of_verdict(verdict))
             self._count_made(Stage.EVALUATE, verdict.depends)
             self.last_at = max(filter(None, (self.last_at, verdict.at)), default=None)
 
         for check in checks:
             self.checkers.add(check.model)
+            self._note_settings(f"checker {check.model}", known.of_check(check))
             self._count_made(f"checks.{check.kind}", check.depends)
+
+    def _note_settings(self, who: str, settings: Mapping[str, Any] | None) -> None:
+        if settings is not None:
+            self.settings.setdefault(who, {})[repr(settings)] = settings
 
     def _count_made(self, what: str, depends: Depends | None) -> None:
         if depends is not None and "prompt" in depends:
@@ -74,10 +90,11 @@ def provenances(
 ) -> dict[str, Provenance]:
     """The provenance by target of those conversations that count."""
     by_target: defaultdict[str, _TargetProvenance] = defaultdict(_TargetProvenance)
+    known = ModelSettings.of(reader, benchmark)
     for key in stored.counting.keys() & asked:
         take, verdicts = stored.counting[key]
         checks = stored.newest_checks(take.seq)
-        by_target[key.target_id].add(take, counting_votes(verdicts, config.jury), checks)
+        by_target[key.target_id].add(take, counting_votes(verdicts, config.jury), checks, known)
     served = reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())
     return {
@@ -92,9 +109,34 @@ def provenances(
             first_at=_iso(collected.first_at),
             last_at=_iso(collected.last_at),
             stances=sorted(collected.stances),
+            settings={
+                who: [some[key] for key in sorted(some)]
+                for who, some in sorted(collected.settings.items())
+            },
         )
         for target, collected in sorted(by_target.items())
     }
+
+
+def equal_targets(
+    config: Config, provenances: Mapping[str, Provenance]
+) -> list[tuple[str, Sequence[str]]]:
+    """Targets that were asked with equal requests, together; of each group its names, and which
+    parameters were left out of them after a refusal."""
+    groups: defaultdict[str, list[tuple[str, Mapping[str, Any]]]] = defaultdict(list)
+    for target in config.targets:
+        made = provenances.get(target.id)
+        some = () if made is None else made.settings.get("target", ())
+        if len(some) == 1 and not target.is_application:
+            groups[repr((target.identity, requested(some[0])))].append((target.id, some[0]))
+    return [
+        (
+            joined_names([name for name, _ in group]),
+            sorted({n for _, s in group for n in s[LEFT_OUT]}),
+        )
+        for group in groups.values()
+        if len(group) > 1
+    ]
 
 
 def unrecorded(

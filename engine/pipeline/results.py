@@ -37,7 +37,13 @@ from engine.jury import (
 )
 from engine.pipeline.counting import WantedConversation, counts_of, wanted_now
 from engine.pipeline.order import changed_words
-from engine.pipeline.provenance import StaleFinder, provenances, served_by_others, unrecorded
+from engine.pipeline.provenance import (
+    StaleFinder,
+    equal_targets,
+    provenances,
+    served_by_others,
+    unrecorded,
+)
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.sender import PARKED
 from engine.scripted import (
@@ -269,6 +275,7 @@ def _analysis_context(
     others = stored.counting.keys() - asked
     takes = [take for key, take in stored.newest.items() if key in asked]
     checkers = {check.model for take in takes for check in stored.newest_checks(take.seq)}
+    made_with = provenances(reader, definition.name, config, stored, asked)
     return AnalysisContext(
         benchmark=definition.name,
         title=definition.title,
@@ -287,7 +294,8 @@ def _analysis_context(
         counted_otherwise=_counted_otherwise(stored, asked, config.jury),
         others=served_by_others(reader, definition.name, stored, asked),
         cost=reader.cost_origins(definition.name).in_words(),
-        provenances=provenances(reader, definition.name, config, stored, asked),
+        provenances=made_with,
+        equal_targets=equal_targets(config, made_with),
         unrecorded=unrecorded(config, stored, asked),
         user_audit=config.user_audit,
         user_audits=_user_audits(config, stored, asked),

@@ -31,6 +31,7 @@ from engine.pipeline.models import (
     Opener,
     StoredMemory,
     caller_words,
+    settings_rows,
 )
 from engine.pipeline.order import Order, PriceRange, cut_off_words
 from engine.pipeline.planner import CENT, RUN_BUDGET, WORKSPACE_BUDGET, Planner
@@ -354,6 +355,9 @@ class Pipeline:
         benches = self.check(order)
         self.store.tell(self._run_row(order))
         await self._batches.give_up(unsure=order.resubmit)
+        known = {row.digest for row in self.reader.model_settings()}
+        for row in settings_rows(self.config, [bench.definition for bench in benches], known):
+            self.store.tell(row)
         self._settle()
         self._note(NoteKind.RUN_STARTED, "run started")
         for bench in benches:

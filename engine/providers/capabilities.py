@@ -154,6 +154,13 @@ _UNKNOWN: Final = re.compile(
     r"|extra inputs|deprecated|removed|not available|cannot be used|use .{0,3}max_",
     re.IGNORECASE,
 )
+_A_VALUE: Final = re.compile(
+    r"unsupported[ _]value|invalid[ _]value|does not support ['\"`\d]|supported values|should be"
+    r"|\bone of\b|not a valid|invalid (?:reasoning|effort)",
+    re.IGNORECASE,
+)
+_ONLY_DEFAULT: Final = re.compile(r"only the default", re.IGNORECASE)
+"""Said of a parameter that may be sent, but not chosen."""
 _OUT_OF_RANGE: Final = re.compile(
     r"must be|between|less than|greater than|at least|at most|maximum|minimum"
     r"|too (large|small|high|low)|out of range|exceeds",
@@ -254,10 +261,12 @@ def _leave_out(name: str, learned: ModelCapabilities) -> Adaptation:
 
 
 def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
-    """Return the sent parameter that is refused as such. A value out of range is a fault of the
+    """Return the sent parameter that is refused as such. A refused value is a fault of the
     configuration, which a person must learn of, so it is not simply left out."""
     # "max_tokens must be at most 4096" names a parameter without refusing it
     if _OUT_OF_RANGE.search(failure.message) and not _UNKNOWN.search(failure.message):
+        return None
+    if _refuses_value(failure):
         return None
     param = failure.param.lower()
     for name, spellings in _DROPPABLE.items():
@@ -276,6 +285,11 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     return None if first is None else first[1]
 
 
+def _refuses_value(failure: Failure) -> bool:
+    said = f"{failure.code} {failure.message}"
+    return _A_VALUE.search(said) is not None and _ONLY_DEFAULT.search(said) is None
+
+
 def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
     """Return the one of these keys of a person's configuration that a server refuses, by its name
     or for its value, as it then refuses every request."""
@@ -285,14 +299,15 @@ def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
     if setting in settings:
         return setting
     message = beside_the_request(failure.message)
-    if not (_UNKNOWN.search(message) or _OUT_OF_RANGE.search(message)):
+    said = _UNKNOWN.search(message) or _OUT_OF_RANGE.search(message) or _A_VALUE.search(message)
+    if not said:
         return None
     # a word without an underscore, such as "provider", may mean something else unless it is marked
     return next(
         (
             name
             for name in settings
-            if ("_" in name and name in message)
+            if any("_" in word and word in message for word in _DROPPABLE.get(name, (name,)))
             or any(marked in message for marked in (f"'{name}'", f'"{name}"', f"`{name}`"))
             or message.startswith((f"body.{name} ", f"{name} ", f"{name}: "))
         ),

@@ -85,6 +85,8 @@ class Attempt:
     """What a gateway says about the route."""
     cost_reported: bool = False
     """Whether the provider reported the cost; otherwise it is computed from prices."""
+    left_out: tuple[str, ...] = ()
+    """Parameters that were not sent, as the server had refused them."""
     call: str | None = None
     """Our name for it in its batch; None if it was not made in one."""
     printed: tuple[str, ...] = ()

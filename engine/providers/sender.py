@@ -47,7 +47,13 @@ from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.pricing import SERVICE_TIER, Price
-from engine.providers.protocols.base import CALLS_A_TOOL, ChatRequest, Dialect, written_body
+from engine.providers.protocols.base import (
+    CALLS_A_TOOL,
+    ChatRequest,
+    Dialect,
+    left_out,
+    written_body,
+)
 from engine.providers.redaction import Redactor
 from engine.providers.retry import (
     SERVER_ERROR,
@@ -408,6 +414,7 @@ class _Call:
                 result.other is not None,
                 result.route.words(result.parser.provider) if self.batch is None else ROUTE,
                 self._reported(result) is not None,
+                left_out(self.ask),
                 None if self.batch is None else result.request_id,
             )
         )
@@ -734,8 +741,8 @@ MOST_NOTES: Final = 5
 FORBIDDEN_IN_A_ROW: Final = 3
 PARKED: Final = "(parked"
 """In the reason of every call that is not made, or not made again, as its model is parked."""
-_CHOSEN: Final = ("temperature", "top_p", "reasoning_effort")
-"""Parameters that are the same in each request if somebody configures them."""
+_CHOSEN: Final = ("temperature", "top_p", "reasoning_effort", "seed")
+"""Parameters that are sent if somebody configures them."""
 _NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
 # 422: FastAPI, and so most servers in Python, answers it for an unacceptable value
 _OF_A_LIMIT: Final = frozenset({400, 422})

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Final, TypedDict
 
@@ -27,6 +27,7 @@ from engine.store.mirror_rows import (
     verdict_values,
     without_unknown,
 )
+from engine.store.model_settings import ModelSettings, Settings, settings_words
 from engine.store.reader import Reader
 from engine.store.records import others_of, others_who_spoke
 from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
@@ -52,6 +53,10 @@ class Conversation:
     verdicts_why_not: Sequence[NotCounted | None]
     """The same for each verdict."""
     checks: Sequence[CheckRow] = ()
+    settings: Mapping[str, Settings] = field(default_factory=dict)
+    """What `target` and `user_model` were asked with, as far as it is recorded."""
+    verdict_settings: Sequence[Settings | None] = ()
+    """The same of the judge of each verdict."""
 
     @property
     def never_reached(self) -> list[Landmark]:
@@ -84,7 +89,7 @@ def conversations(
 ) -> Iterator[Conversation]:
     """The newest finished takes by scenario, target and sample, whether they count or not; only
     `keys` where they are given. Without `counts`, all judges vote, as nobody was configured."""
-    history = reader.scenario_history(benchmark)
+    history, known = reader.scenario_history(benchmark), ModelSettings.of(reader, benchmark)
     takes = (take for take in reader.counting_takes(benchmark) if keys is None or take.key in keys)
     # a hundred at a time: few queries, and never all transcripts in memory
     while some := list(islice(takes, _AT_ONCE)):
@@ -104,6 +109,8 @@ def conversations(
                 verdicts=verdicts,
                 **_counted(counts, take, verdicts, take.seq),
                 checks=checked[take.seq],
+                settings=known.of_take(take),
+                verdict_settings=[known.of_verdict(verdict) for verdict in verdicts],
             )
 
 
@@ -113,6 +120,7 @@ def takes(
     """Every take of a conversation, the newest first. Raises `StoreError`."""
     all_takes = reader.takes(benchmark, key)
     counting = next((take.seq for take in reversed(all_takes) if take.finished), None)
+    known = ModelSettings.of(reader, benchmark)
     for take in reversed(all_takes):
         verdicts = reader.verdicts(take.seq)
         yield Conversation(
@@ -124,6 +132,8 @@ def takes(
             verdicts=verdicts,
             **_counted(counts, take, verdicts, counting),
             checks=reader.checks_of([take.seq])[take.seq],
+            settings=known.of_take(take),
+            verdict_settings=[known.of_verdict(verdict) for verdict in verdicts],
         )
 
 
@@ -162,7 +172,8 @@ COLUMNS: Final = (
     "benchmark conv_id id metric_id metric_name metric_type target model sample take user_model "
     "stop_reason turns demographic counts why_not passed unscored judge source pass "
     "verdict_counts verdict_why_not verdict_metric_id verdict_present verdict_passed "
-    "verdict_unscored justification quotes scripted target_served_by user_served_by judge_served_by"
+    "verdict_unscored justification quotes scripted target_served_by user_served_by "
+    "judge_served_by target_settings user_settings judge_settings"
 ).split()
 """The columns of the CSV: one row for each verdict, and one for a conversation without any."""
 
@@ -191,6 +202,7 @@ def as_object(conversation: Conversation) -> dict[str, Any]:
         **played_from,
         "target": {"id": take.key.target_id, "model": take.model},
         **take_values(take, "user_model sample take stop_reason"),
+        **_settings(conversation),
         "scripted": conversation.scripted,
         **note,
         "transcript": [_message(message) for message in conversation.messages],
@@ -208,7 +220,15 @@ def _counts(why_not: NotCounted | None) -> dict[str, Any]:
 
 def _verdicts(conversation: Conversation) -> list[dict[str, Any]]:
     pairs = zip(conversation.verdicts, conversation.verdicts_why_not, strict=True)
-    return [{**_verdict(verdict), **_counts(why)} for verdict, why in pairs]
+    objects = [{**_verdict(verdict), **_counts(why)} for verdict, why in pairs]
+    for judged, settings in zip(objects, conversation.verdict_settings, strict=False):
+        judged |= {} if settings is None else {"settings": settings}
+    return objects
+
+
+def _settings(conversation: Conversation) -> dict[str, Any]:
+    """The settings; no key where none are recorded."""
+    return {"settings": dict(conversation.settings)} if conversation.settings else {}
 
 
 def _checks(conversation: Conversation) -> dict[str, Any]:
@@ -246,6 +266,7 @@ def shown_take(conversation: Conversation) -> dict[str, Any]:
         **_counts(conversation.why_not),
         "passed": conversation.passed,
         "unscored": conversation.unscored,
+        **_settings(conversation),
         "scenario": None if conversation.scenario is None else asdict(conversation.scenario),
         "landmarks_never_reached": [mark.turn for mark in conversation.never_reached],
         "transcript": [message_values(message, fields) for message in conversation.messages],
@@ -334,7 +355,14 @@ def _fields(
         "target_served_by": others_of(conversation.messages, Speaker.TARGET) or "",
         "user_served_by": others_of(conversation.messages, Speaker.USER) or "",
         "judge_served_by": values.get("served_by"),
+        "target_settings": _in_words(conversation.settings.get("target")),
+        "user_settings": _in_words(conversation.settings.get("user_model")),
+        "judge_settings": _in_words(values.get("settings")),
     }
+
+
+def _in_words(settings: Settings | None) -> str | None:
+    return None if settings is None else settings_words(settings)
 
 
 def cell(value: object) -> str:

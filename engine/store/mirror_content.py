@@ -38,6 +38,7 @@ from engine.store.mirror_rows import (
     take_row,
     without_unknown,
 )
+from engine.store.model_settings import ModelSettings
 from engine.store.reader import Reader
 from engine.store.schema import part_is_damaged
 from engine.store.tables import (
@@ -269,6 +270,7 @@ class MirrorContent:
         self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
         self._written_by = reader.answered_by(benchmark, Stage.GEN_SCENARIOS)
         self._past = BenchmarkHistory(reader, benchmark)
+        self._settings = ModelSettings.of(reader, benchmark)
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Yield the scenarios that conversations are played from."""
@@ -304,6 +306,7 @@ class MirrorContent:
                 others=[played[take.seq] for take in takes if take is not counting],
                 usage=self._usage.get(str(counting.key)),
                 scripted=self._is_scripted(scenario),
+                settings=self._settings.of_take(counting),
             )
 
     def _takes_of_target(
@@ -364,9 +367,14 @@ class MirrorContent:
         """Yield the score of each conversation that was judged, by scenario and sample."""
         for take, verdicts in self._reader.counting_verdicts(self._benchmark, target.id):
             if verdicts and self._is_of_present_scenarios(take.key):
-                scripted = self._is_scripted(self._scenario_of(take))
+                asked = {verdict.judge: self._settings.of_verdict(verdict) for verdict in verdicts}
                 yield score_row(
-                    take, verdicts, self._metrics, scripted=scripted, counts=self._counts
+                    take,
+                    verdicts,
+                    self._metrics,
+                    scripted=self._is_scripted(self._scenario_of(take)),
+                    counts=self._counts,
+                    settings={judge: known for judge, known in asked.items() if known is not None},
                 )
 
     def history(self) -> Iterator[JsonObject]:

@@ -245,13 +245,17 @@ def conversation_row(
     others: Sequence[PlayedTake],
     usage: Usage | None,
     scripted: bool,
+    settings: JsonObject,
 ) -> JsonObject:
-    """Return a row of `conversations.json`; `scripted` is whether a script wrote its scenario."""
+    """Return a row of `conversations.json`; `scripted` is whether a script wrote its scenario,
+    `settings` what `target` and `user_model` were asked with."""
     take = counting.take
     ours: JsonObject = {
         **_provenance_json(parts_of(take, written=scripted)),
         **_take(counting),
     }
+    if settings:
+        ours["settings"] = settings
     if others:
         ours["other_takes"] = [take_row(other) for other in others]
     return {
@@ -340,8 +344,10 @@ def score_row(
     *,
     scripted: bool,
     counts: Counts | None,
+    settings: JsonObject,
 ) -> JsonObject:
-    """Return a row of `scores.json` from all verdicts on the counting take; at least one."""
+    """Return a row of `scores.json` from all verdicts on the counting take; at least one.
+    `settings` are what judges were asked with, by label."""
     why_not = None if counts is None else counts.asked.why_not(take.key)
     counted = (
         counted_verdicts(verdicts, None) if counts is None else counts.verdicts_on(take, verdicts)
@@ -372,6 +378,7 @@ def score_row(
             "judge": shown.judge,
             "unscored": unscored,
             **({} if why_not is None else {"why_not": why_not.value}),
+            **({"settings": settings} if settings else {}),
             "verdicts": [_verdict(verdict, take.key) for verdict in verdicts],
         },
     }

@@ -58,6 +58,7 @@ from engine.store.tables import (
     ReviewRow,
     RunRow,
     ScenarioRow,
+    SettingsRow,
     StateRow,
     StoredTake,
     UnusableRow,
@@ -842,6 +843,27 @@ class Reader:
             )
             for row in rows
         ]
+
+    def model_settings(self) -> list[SettingsRow]:
+        """Return what the digests of models and system prompts stand for."""
+        return read_all(SettingsRow, self.connection.all("SELECT * FROM model_settings"))
+
+    def left_out(self, benchmark: str) -> dict[tuple[Role, str, str | None], list[str]]:
+        """Return the parameters that were left out of answered calls after a refusal, by role,
+        model and target, which only the target's own calls have."""
+        found: dict[tuple[Role, str, str | None], set[str]] = {}
+        for row in self.connection.all(
+            "SELECT DISTINCT role, model, target, left_out FROM attempt "
+            "WHERE benchmark = ? AND left_out IS NOT NULL AND outcome = 'answer'",
+            (benchmark,),
+        ):
+            with self.connection.reporting_damage():
+                role = Role(row["role"])
+                target = row["target"] if role is Role.TARGET else None
+                found.setdefault((role, row["model"], target), set()).update(
+                    row["left_out"].split()
+                )
+        return {called: sorted(names) for called, names in found.items()}
 
     def callers_of(
         self, benchmark: str, stage: Stage, target: str | None

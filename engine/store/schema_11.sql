@@ -192,3 +192,16 @@ CREATE TABLE batch_taken (
     at   INTEGER NOT NULL,
     call TEXT NOT NULL UNIQUE           -- the key of its batch, a hyphen, and its place there
 ) STRICT;
+
+-- Which parameters of an answered call were left out, as its server had refused them; NULL for most.
+ALTER TABLE attempt ADD COLUMN left_out TEXT;
+CREATE INDEX attempt_left_out ON attempt (benchmark) WHERE left_out IS NOT NULL;
+
+-- What the digests of models and of system prompts in `depends` stand for: stored when a run begins,
+-- once for each, so that what was asked for stays known when the configuration has changed.
+CREATE TABLE model_settings (
+    seq      INTEGER PRIMARY KEY,
+    at       INTEGER NOT NULL,
+    digest   TEXT NOT NULL,
+    settings TEXT NOT NULL              -- JSON object
+) STRICT;

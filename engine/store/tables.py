@@ -443,6 +443,8 @@ class AttemptRow(StoredRow):
     """What a gateway says about the route to it."""
     cost_reported: RareFlag = False
     """Whether the provider reported the cost."""
+    left_out: str | None = None
+    """Parameters that were not sent, as its server had refused them, separated by blanks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,6 +521,14 @@ class BatchTakenRow(StoredRow):
     """Our name for it: the key of the batch, and its place there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsRow(StoredRow):
+    """What the digest of a model, or of a system prompt, stands for in `depends`."""
+
+    digest: str
+    settings: Mapping[str, object]
+
+
 TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "run": RunRow,
     "note": NoteRow,
@@ -537,6 +547,7 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "batch_event": BatchEventRow,
     "batch_taken": BatchTakenRow,
     "learned": LearnedRow,
+    "model_settings": SettingsRow,
     "label_sample": LabelSampleRow,
     "review": ReviewRow,
 }

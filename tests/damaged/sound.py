@@ -90,7 +90,7 @@ def _in_order(found: Mapping[str, list[_Row]]) -> Iterator[tuple[str, _Row]]:
                 return _STAGES.index("simulate"), units[row["take"]], row["seq"]
             case "verdict" | "take_check":
                 return _STAGES.index("evaluate"), units[row["take"]], row["seq"]
-            case "run":
+            case "run" | "model_settings":
                 return -2, "", row["seq"]
             case "note":
                 ends = row["kind"] in {"run_ended", "stage_finished"}

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from engine.display import one_line
 from engine.providers.attempts import Cause, Failure, failure_in, is_error
 from engine.providers.capabilities import (
+    BOUNDS,
     FOLDED_SYSTEM,
     ModelCapabilities,
     Step,
@@ -64,6 +65,27 @@ class ChatRequest:
     def takes(self, name: str) -> bool:
         """Whether the model accepts this parameter, as far as known."""
         return name not in self.learned.dropped
+
+
+def left_out(ask: ChatRequest) -> tuple[str, ...]:
+    """What a person asked for and this request lacks, after a refusal: parameters by their names in
+    the configuration, the role of a system prompt, and the strictness of a form."""
+    learned = ask.learned
+    if not learned.dropped and learned.step is Step.JSON_SCHEMA:
+        return ()
+    names = [
+        name
+        for name in ("temperature", "top_p", "seed", "reasoning_effort")
+        if getattr(ask.params, name) is not None and not ask.takes(name)
+    ]
+    if ask.params.max_tokens and {"max_tokens", "max_completion_tokens"} <= learned.dropped:
+        names.append("max_tokens")
+    if any(message.role is MessageRole.SYSTEM for message in ask.messages):
+        names += ["system_role"] if FOLDED_SYSTEM in learned.dropped else []
+    if ask.schema is not None:
+        names += ["counts_in_schema"] if BOUNDS in learned.dropped else []
+        names += [str(step) for step in list(Step)[: list(Step).index(learned.step)]]
+    return tuple(names)
 
 
 @dataclass(slots=True)

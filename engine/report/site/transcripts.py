@@ -237,6 +237,7 @@ def _cleaned_names(people: Mapping[str, str]) -> dict[str, str]:
 def _published(conversation: Conversation, jury: Jury) -> dict[str, Any]:
     """The exported conversation, with the evidence marked in the messages."""
     value = as_object(conversation)
+    value.pop("settings", None)  # the page of results has them, once
     if conversation.scenario is not None:
         value["demographic"] = _cleaned_names(conversation.scenario.demographic)
     counted = _that_count(conversation)

@@ -53,7 +53,12 @@ def taught(
     [
         ("Unsupported parameter: 'temperature' is not supported", "temperature", "temperature"),
         ("temperature: this parameter is not supported with this model", "", "temperature"),
-        ("Unsupported value: 'temperature' does not support 0.5", "temperature", "temperature"),
+        (
+            "Unsupported value: 'temperature' does not support 0.5. Only the default (1) value is "
+            "supported.",
+            "temperature",
+            "temperature",
+        ),
         (
             "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens'.",
             "max_tokens",
@@ -77,6 +82,7 @@ def test_a_named_parameter_is_left_out(message: str, param: str, name: str) -> N
     [
         "temperature must be between 0 and 2",
         "max_tokens is too large: the maximum is 4096",
+        "Unsupported value: 'temperature' does not support 0.5",
         "Unsupported parameter: 'top_k'",
         "the temperature_scale is unknown",
         "something else",
@@ -95,6 +101,8 @@ def test_a_bad_value_or_a_name_that_was_not_sent_is_no_lesson(message: str) -> N
         ("nope", "provider.order", "provider"),
         ("top_k must be -1 (disable), or at least 1, got 0.", "", "top_k"),
         ("temperature must be between 0 and 2", "", "temperature"),
+        ("output_config.effort: Input should be 'low' or 'high'", "", "reasoning_effort"),
+        ("Unsupported value: 'minimal' is no `reasoning_effort` here", "", "reasoning_effort"),
         ("Unsupported: the provider is unknown", "", None),
         ("Provider returned error: unknown", "", None),
         ("top_k", "", None),
@@ -104,7 +112,7 @@ def test_a_bad_value_or_a_name_that_was_not_sent_is_no_lesson(message: str) -> N
 def test_a_setting_of_the_configuration_is_refused_by_its_name(
     message: str, param: str, name: str | None
 ) -> None:
-    settings = ("top_k", "provider", "temperature")
+    settings = ("top_k", "provider", "temperature", "reasoning_effort")
     for status in (400, 422):
         assert refused_setting(Failure(Cause.STATUS, message, status, param=param), settings) == (
             name

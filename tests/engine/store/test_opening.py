@@ -82,7 +82,7 @@ def test_every_table_is_strict(store: Store) -> None:
         "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' "
         "AND type = 'table' AND name NOT LIKE '%sqlite%'"
     ).fetchall()
-    assert len(tables) == 26
+    assert len(tables) == 27
     assert all(strict for _, strict in tables)
 
 

@@ -89,6 +89,13 @@ def refuses_seed(body: dict[str, Any]) -> Odd:
     return refuses(422, {"object": "error", "message": detail, "code": None})
 
 
+def refuses_effort(body: dict[str, Any]) -> Odd:
+    if body.get("reasoning_effort") != "minimal":
+        return says(REPLY)
+    words = "Unsupported value: 'reasoning_effort' does not support 'minimal' with this model."
+    return error(400, words, param="reasoning_effort", code="unsupported_value")
+
+
 def strict(first: Odd) -> Answer:
     """Refuses empty messages, and so its own first reply."""
 
@@ -155,6 +162,7 @@ OPENAI: Final[Mapping[str, Answer]] = {
     "system 500": no_system(error(500, "Only user and tool roles are supported, got system.")),
     "reasoning back": thinks,
     "nested 422": refuses_seed,
+    "effort": refuses_effort,
     # where a reply ends
     "early end": paused(*pieces("stop"), STOP),
     "first end": paused(chunk(finish="stop"), PAUSE, *pieces(None), STOP),
@@ -251,6 +259,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
             {"id": name.replace(" ", "-"), "model": name, **own} for name in OPENAI
         ]
         targets[list(OPENAI).index("nested 422")]["params"] = {"seed": 7}
+        targets[list(OPENAI).index("effort")]["params"] = {"reasoning_effort": "minimal"}
         targets += [
             {"id": name.replace(" ", "-"), "model": name, "source": "anthropic", "apikey": "sk-own"}
             | {"base_url": url}
