@@ -34,9 +34,9 @@ from tests.protocol_server.server import ProtocolServer
 EXPECTED: Final = Path(__file__).with_name("odd_providers.txt")
 TURNS: Final = 3
 WORDS: Final = REPLY.split(" ")
-HURRIED: Final = RetryPolicy(tries=2, first_token_s=10, between_s=4, ending_s=0.4)
-"""Silence of 0.4 s after a reason to end ends a reply; all pauses of one together are longer."""
-PAUSE: Final = 0.8
+HURRIED: Final = RetryPolicy(tries=2, first_token_s=10, between_s=4, ending_s=0.8)
+"""Silence of 0.8 s after a reason to end ends a reply; all pauses of one together are longer."""
+PAUSE: Final = 2.5
 
 
 def late(odd: Odd, usual: Odd | None = None) -> Answer:
@@ -65,7 +65,7 @@ def paused(*parts: str | float) -> Answer:
     """A short pause after each part."""
     spread: list[str | float] = []
     for part in parts:
-        spread += [part] if isinstance(part, float) else [part, 0.1]
+        spread += [part] if isinstance(part, float) else [part, 0.15]
     return always(Odd(spread))
 
 
