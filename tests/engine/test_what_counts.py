@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 
 import crosswind as package
+from engine.cli.command_line import parse
+from engine.cli.piloting import pilot_page
+from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
@@ -220,6 +224,57 @@ def package_sums(root: Path) -> Sums:
     return talks
 
 
+def of_page(place: Place) -> Sums:
+    path = place.root / "results.html"
+    crosswind(place.root, "export", "html", "--out", str(path), "--force", code=0)
+    return of_heat(path.read_text("utf-8"))
+
+
+def of_site(place: Place) -> Sums:
+    """Metric by target, and the list of transcripts, where only what counts is marked with 0, 1."""
+    folder = place.root / "site"
+    crosswind(place.root, "export", "site", "--out", str(folder), "--force", code=0)
+    own = folder / "b" / NAME
+    [index] = own.glob("data-*/index.js")
+    listed = json.loads(re.sub(r"^crosswind\(|\);\s*$", "", index.read_text("utf-8")))
+    rows = (
+        (listed["targets"][target], listed["scenarios"][scenario][0].split("_")[0], outcome)
+        for scenario, target, _, outcome, *_ in listed["rows"]
+        if outcome in {0, 1}
+    )
+    in_list = sums(rows)
+    assert in_list == of_heat((own / "metrics.html").read_text("utf-8"))
+    return in_list
+
+
+def of_heat(page: str) -> Sums:
+    """The cells of the table of metrics by target."""
+    found: Sums = {}
+    table = page.split('class="heat"')[1].split("</table>")[0]
+    for row in table.split("<tr>")[2:]:
+        [metric] = re.findall(r"<small>(m\d+) ", row)
+        for cell in row.split("<td")[1:]:
+            target = re.findall(r'class="name">([^<]+)<', cell)
+            for passed, scored in re.findall(r"<small>(\d+)/(\d+) ", cell):
+                found[target[0], metric] = int(passed), int(scored)
+    return dict(sorted(found.items()))
+
+
+def of_pilot(place: Place) -> Sums:
+    page = pilot_page(open_session(parse(["status", "--workspace", str(place.root)])), NAME)
+    _, heads, _, *rows = page.table
+    targets = heads.split()[1:-2]
+    cells = {
+        (target, row.split()[0]): cell
+        for row in rows
+        for target, cell in zip(targets, row.split()[2:], strict=False)
+    }
+    counted = {
+        cell: tuple(map(int, text.split("/"))) for cell, text in cells.items() if "/" in text
+    }
+    return {cell: (passed, of) for cell, (passed, of) in sorted(counted.items()) if of}
+
+
 OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "csv": of_csv,
     "verdicts in csv": of_verdicts_in_csv,
@@ -230,6 +285,9 @@ OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "search": of_search,
     "Conversations": of_app,
     "Live": of_live,
+    "HTML page": of_page,
+    "site": of_site,
+    "pilot": of_pilot,
     "label samples": of_labelled,
     "package": of_package,
 }
