@@ -20,12 +20,12 @@ from engine.link import Board
 from tui.state.related import MessageRef, RowCursor, Subject
 
 if TYPE_CHECKING:
+    from engine.analysis.sections import VerdictScope
     from engine.cli.piloting import PilotPage
     from engine.pipeline.report import Report
     from engine.store.browsing import Filter
     from engine.watch import Watch
     from tui.bindings import PaletteCommand
-    from tui.results.text import VerdictScope
     from tui.services.engine_control import QuitChoice
     from tui.state.found_ids import FoundId
     from tui.state.labelling import DisputeSource, SampleSource

@@ -51,6 +51,12 @@ def answer(analysis: Analysis) -> list[Finding]:
     ]
 
 
+def other_findings(analysis: Analysis) -> list[Finding]:
+    """The findings that the answer does not say in the same words."""
+    said = {line.text for line in answer(analysis)}
+    return [finding for finding in findings(analysis) if finding.text not in said]
+
+
 def size_words(analysis: Analysis) -> str:
     """`192 of 192 scored, 4 scenarios a track`: what the table rests on. The scenarios are left out
     where they differ from row to row."""

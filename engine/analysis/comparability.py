@@ -101,17 +101,6 @@ class Exposure:
         return self.early == 0 and self.reached == self.planned and self.withheld == 0
 
 
-def exposure_words(exposure: Exposure) -> tuple[str, str, str, str]:
-    """`6 of 64` ended early, `300 of 312` landmarks reached, `60 of 64` reached the last one, `3
-    of 320` replies withheld."""
-    return (
-        f"{exposure.early:,} of {exposure.conversations:,}",
-        f"{exposure.reached:,} of {exposure.planned:,}",
-        f"{exposure.reached_last:,} of {exposure.with_landmarks:,}",
-        f"{exposure.withheld:,} of {exposure.turns:,}",
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class GuessedAxis:
     """The guess about one axis of one counting conversation."""

@@ -21,9 +21,14 @@ from engine.analysis.figures import (
     RepeatAgreement,
     part_of,
 )
-from engine.analysis.findings import NO_COEFFICIENT, agreement_subject, pairs_by_kind
+from engine.analysis.findings import (
+    NO_COEFFICIENT,
+    agreement_subject,
+    coefficient,
+    pairs_by_kind,
+)
 from engine.benchmark import Track
-from engine.display import joined_names, plural
+from engine.display import joined_names, percent, plural, span
 
 
 class VerdictScope(NamedTuple):
@@ -186,6 +191,34 @@ def sections(analysis: Analysis) -> list[Section]:
         _made(analysis),
     )
     return [section for section in found if section.blocks]
+
+
+def cell_text(cell: Cell) -> str:
+    """What a cell says where there is only text."""
+    match cell:
+        case None:
+            return "—"
+        case str():
+            return cell
+        case Name():
+            return f"{cell.id} {cell.text}" if cell.id else cell.text
+        case Share():
+            return percent(cell.figure.value)
+        case Coefficient():
+            return "—" if cell.figure is None else coefficient(cell.figure.value)
+        case Amount():
+            return cell.words
+        case Estimate():
+            return estimate_text(cell)
+
+
+def estimate_text(estimate: Estimate) -> str:
+    if estimate.rate is None:
+        return "—"
+    return (
+        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} "
+        f"{estimate.passed}/{estimate.scored} in {estimate.base_scenarios}"
+    )
 
 
 def scope_of(difference: MarkedDifference) -> VerdictScope:
@@ -400,7 +433,7 @@ def _by_group(analysis: Analysis, axis: str) -> Iterator[Grid]:
         for target in analysis.targets
         if (groups := target.demographics.get(axis))
     ]
-    yield Grid([target_head], across, columns, rows, axis)
+    yield Grid([target_head], across, columns, rows, f"rates by {axis}")
     rows = [
         Row(
             _metric_name(analysis, metric),
@@ -413,7 +446,7 @@ def _by_group(analysis: Analysis, axis: str) -> Iterator[Grid]:
     ]
     if rows:
         head = [Column("Metric", "metric"), target_head]
-        yield Grid(head, across, columns, rows, f"{axis} by metric", folded=True)
+        yield Grid(head, across, columns, rows, f"rates by {axis} and metric", folded=True)
 
 
 def values_on(analysis: Analysis, axis: str) -> list[str]:

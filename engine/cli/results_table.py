@@ -23,13 +23,12 @@ from engine.analysis.findings import (
     findings,
     marks_mean,
 )
-from engine.analysis.sections import sections
+from engine.analysis.sections import estimate_text, sections
 from engine.benchmark import Track
 from engine.cli.section_lines import (
     NARROW,
     NARROW_LAYOUT,
     TableLayout,
-    estimate_text,
     section_lines,
     table_that_fits,
 )

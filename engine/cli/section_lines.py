@@ -7,25 +7,23 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
-from engine.analysis.figures import Estimate, MarkedDifference
-from engine.analysis.findings import coefficient, p_value_words, points, points_interval
+from engine.analysis.figures import MarkedDifference
+from engine.analysis.findings import p_value_words, points, points_interval
 from engine.analysis.sections import (
     Amount,
-    Cell,
     Coefficient,
     Column,
     Forest,
     Grid,
-    Name,
     Row,
     Section,
     Sentence,
     Share,
     Table,
+    cell_text,
     whose,
 )
 from engine.cli.console import table
-from engine.display import percent, span
 
 NARROW: Final = 80
 _SHORTEST_NAME: Final = 8
@@ -69,33 +67,6 @@ def _sentence(section: Section, sentence: Sentence, page: TableLayout) -> Iterat
     if sentence is section.blocks[0]:
         yield from ("", section.title.lower())
     yield from wrap(sentence.text, page.width)
-
-
-def cell_text(cell: Cell) -> str:
-    match cell:
-        case None:
-            return "—"
-        case str():
-            return cell
-        case Name():
-            return f"{cell.id} {cell.text}" if cell.id else cell.text
-        case Share():
-            return percent(cell.figure.value)
-        case Coefficient():
-            return "—" if cell.figure is None else coefficient(cell.figure.value)
-        case Amount():
-            return cell.words
-        case Estimate():
-            return estimate_text(cell)
-
-
-def estimate_text(estimate: Estimate) -> str:
-    if estimate.rate is None:
-        return "—"
-    return (
-        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} "
-        f"{estimate.passed}/{estimate.scored} in {estimate.base_scenarios}"
-    )
 
 
 def _table(columns: Sequence[Column], rows: Sequence[Row], page: TableLayout) -> str:

@@ -19,6 +19,7 @@ from engine.analysis.figures import Analysis, MetricInfo, Overall
 from engine.analysis.onset import OnsetCurve, OnsetObservation, onset_curves, since
 from engine.analysis.overall import ALL, overall
 from engine.analysis.provenance import Staleness
+from engine.analysis.sections import VerdictScope
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
@@ -37,11 +38,11 @@ from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.agreement import label_rows
-from tui.results.differences import people_rows
 from tui.results.leaderboard import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.one_target import target_rows
 from tui.results.onset import onset_rows
-from tui.results.text import VerdictScope, line_of
+from tui.results.sections import sections_rows
+from tui.results.text import line_of
 from tui.screens.conversation import ConversationScreen
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
@@ -247,7 +248,7 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
     expected = {
         "findings": "✓ steadfast > pushover by",
         "metrics": "+ m01 Leaves the decision",
-        "groups and pairs": "all targets together",
+        "groups and pairs": "all targets",
         "judges": "Agreement beyond chance: AC1 ",
     }
     report = a_labelled_report()
@@ -263,7 +264,7 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
         await pilot.press("left_curly_bracket")
         await pilot.pause()
         assert "[judges]" in on_screen(pilot)
-        assert "between samples" in on_screen(pilot)
+        assert "samples of all targets" in on_screen(pilot)
         await pilot.press("tab", "end")
         await pilot.pause()
         assert "was ahead of pushover and is behind" in on_screen(pilot)
@@ -944,7 +945,11 @@ def test_what_the_app_adds_up_of_all_benchmarks_is_what_the_command_says(tmp_pat
     ("width", "over"), [(160, "24 scenarios, 96 conversations"), (80, "24 (96)")]
 )
 def test_a_gap_says_over_how_many_scenarios_and_rows(width: int, over: str) -> None:
-    lines = [line for line in text_of(people_rows(an_analysis(), HELD, width)) if " > " in line]
+    lines = [
+        line
+        for line in text_of(sections_rows(an_analysis(), ("people",), width, HELD))
+        if " > " in line
+    ]
     assert any(over in line for line in lines), lines
     assert max(map(len, lines)) <= width
 
@@ -955,7 +960,7 @@ def test_tests_and_what_they_rest_on_stand_in_columns(width: int) -> None:
     analysis = an_analysis()
     first, *others = (replace(one, p_adjusted=0.5) for one in analysis.gaps)
     gaps = [replace(first, low=-1.0, high=1.0), *others]
-    shown = text_of(people_rows(replace(analysis, gaps=gaps), HELD, width))
+    shown = text_of(sections_rows(replace(analysis, gaps=gaps), ("people",), width, HELD))
     lines = [line for line in shown if line.startswith(" · ")]
     assert any("[−100 to 100]" in line for line in lines), lines
     assert len({line.index(" p ") for line in lines}) == 1, lines

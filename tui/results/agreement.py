@@ -1,12 +1,9 @@
-"""How far answers agree: between samples of a target, between judges, between the passes of one
-judge, and between judges and human labels."""
+"""How far judges and human labels agree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
-
-from rich.cells import cell_len
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
 from engine.analysis.calibration_words import (
@@ -16,100 +13,17 @@ from engine.analysis.calibration_words import (
     shares_of,
     uncorrected_words,
 )
-from engine.analysis.figures import Analysis, Figure, RepeatAgreement
-from engine.analysis.findings import NO_COEFFICIENT, agreement_subject, coefficient
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, Share
-from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted_line, pad, pad_apart
+from tui.results.text import paragraph, title
+from tui.text.ink import Ink, Piece, fitted_line, pad
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.labelling.calibrations import CalibrationReport
-
-
-_FIGURE: Final = 7
-_NOTES: Final = {
-    "samples": ("between samples", "does a target answer the same way again?"),
-    "judges": ("between judges", "do two judges see the same?"),
-    "passes": ("between passes of one judge", "does a judge answer the same way again?"),
-}
-_NONE: Final = (
-    "Nothing was answered twice. Agreement needs several samples (`num_samples:`), judges, or "
-    "passes of a judge in config.yaml."
-)
-_MEANS: Final = (
-    "agree: of all pairs of answers; unan.: the share of things with one answer only. AC1 (Gwet) "
-    "and α (Krippendorff) are agreement beyond chance: 1 is all, 0 what chance gives; κ is "
-    "Fleiss'. Where nearly all answers are alike, α and κ say little, and AC1 more. "
-    + NO_COEFFICIENT
-)
-
-
-def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
-    """How far samples, judges and passes agree, in `width` cells."""
-    agreements = [target.agreement for target in analysis.targets if target.agreement is not None]
-    agreements += analysis.agreement
-    if not agreements:
-        return list(paragraph(_NONE, width, ink=Ink.MUTED))
-    rows: list[SheetRow] = []
-    for between, (words, note) in _NOTES.items():
-        of_kind = [agreement for agreement in agreements if agreement.between == between]
-        if of_kind:
-            rows.append(title(words, width, note))
-            rows += _table(of_kind, width)
-    return [*rows, SheetRow([]), *paragraph(_MEANS, width, ink=Ink.FAINT)]
-
-
-def _table(concords: Sequence[RepeatAgreement], width: int) -> Iterator[SheetRow]:
-    names = min(max(cell_len(_name(agreement)) for agreement in concords), max(width // 3, 12))
-    right = _FIGURE * 5 + 12
-    bar = width - names - right - 4
-    head = [Piece(" " * (names + 3))]
-    head += tick_line(RATES, bar) if bar >= 10 else []
-    for text in ("agree", "unan.", "AC1", "α", "κ"):
-        head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
-    head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
-    yield SheetRow(fitted_line(head, width))
-    known = [_name(agreement) for agreement in concords]
-    for agreement in concords:
-        line = [Piece(" " + pad_apart(_name(agreement), known, names) + "  ", Ink.STRONG)]
-        if bar >= 10:
-            drawn = Whiskers(agreement.percent.value, agreement.percent.low, agreement.percent.high)
-            line += whiskers(drawn, RATES, bar)
-        line += [
-            Piece(pad(text, _FIGURE, right=True), ink)
-            for text, ink in (
-                (percent(agreement.percent.value), Ink.TEXT),
-                (percent(agreement.unanimous.value), Ink.MUTED),
-                (_value(agreement.ac1), Ink.TEXT),
-                (_value(agreement.alpha), Ink.MUTED),
-                (_value(agreement.kappa), Ink.MUTED),
-            )
-        ]
-        divided = f"{agreement.disagreeing:,} of {agreement.things:,}"
-        ink = Ink.WARN if agreement.disagreeing else Ink.GOOD
-        line.append(Piece(pad(divided, 12, right=True), ink))
-        yield SheetRow(fitted_line(line, width), _verdict_scope(agreement))
-
-
-def _name(agreement: RepeatAgreement) -> str:
-    if agreement.between == "samples":
-        return one_line(agreement.of) or "all targets"
-    return one_line(agreement_subject(agreement))
-
-
-def _verdict_scope(agreement: RepeatAgreement) -> VerdictScope:
-    if agreement.between == "samples":
-        return VerdictScope((agreement.of,) if agreement.of else ())
-    return VerdictScope(split=True)
-
-
-def _value(figure: Figure | None) -> str:
-    return "—" if figure is None else coefficient(figure.value)
 
 
 _NAME: Final = 28

@@ -7,26 +7,26 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from engine.analysis.answer import answer, legend, rate_cell
-from engine.analysis.comparability import exposure_words
+from engine.analysis.answer import answer, legend, other_findings, rate_cell
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
     Estimate,
-    JudgeInfo,
     MetricInfo,
     Overall,
     TargetResult,
     part_of,
 )
-from engine.analysis.findings import MARKS, Certainty, findings, marks_mean
+from engine.analysis.findings import MARKS, Certainty, marks_mean
+from engine.analysis.sections import VerdictScope, sections
 from engine.benchmark import Track
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
-from tui.results.text import VerdictScope, paragraph, title
+from tui.results.sections import of_estimate, section_rows
+from tui.results.text import paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
-from tui.text.plot import Whiskers, tick_line, whiskers
+from tui.text.plot import tick_line, whiskers
 from tui.widgets.grids import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
 
@@ -135,11 +135,6 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
             ]
         rows.append(SheetRow(fitted_line(line, width), target.target))
     return rows
-
-
-def of_estimate(estimate: Estimate) -> Whiskers:
-    """The plot of a rate, with a hollow dot if it rests on too few scenarios."""
-    return Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few)
 
 
 def _name_width(analysis: Analysis) -> int:
@@ -276,6 +271,10 @@ _HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
 }
 
 
+ELSEWHERE: Final = frozenset({"metrics", "comparisons", "people", "agreement"})
+"""Sections that are shown beside the sentences."""
+
+
 def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     """The findings in sentences, and what to know before using the figures, in `width` cells."""
     if not any(target.scored for target in analysis.targets):
@@ -283,9 +282,13 @@ def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     return [
         *_answer(analysis, width),
         *_findings(analysis, width),
-        *_exposure(analysis, width),
-        *_stale(analysis, width),
-        *_notes(analysis, width),
+        SheetRow([]),
+        *(
+            row
+            for section in sections(analysis)
+            if section.key not in ELSEWHERE
+            for row in section_rows(section, width)
+        ),
     ]
 
 
@@ -313,7 +316,7 @@ def _answer(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 
 def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    all_findings = findings(analysis)
+    all_findings = other_findings(analysis)
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis), width, ink=Ink.MUTED)
     for kind in Certainty:
@@ -325,71 +328,3 @@ def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
             yield from paragraph(
                 text, width, mark, Ink.MUTED if kind is Certainty.OPEN else Ink.TEXT
             )
-
-
-_EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last", "withheld")
-
-
-def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    """How much of their plan each target's conversations covered."""
-    results = [target for target in analysis.targets if target.exposure.conversations]
-    if not results:
-        return
-    yield title("exposure", width, "how much of their plan was played")
-    name = _name_width(analysis)
-    cells = [
-        (_label(analysis, result, name), exposure_words(result.exposure)) for result in results
-    ]
-    heads = (pad("", name), _EXPOSURE_HEADS)
-    sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(4)]
-    for number, (label, words) in enumerate((heads, *cells)):
-        counts_words = "  ".join(
-            pad(word, size, right=True) for word, size in zip(words, sizes, strict=True)
-        )
-        ink = Ink.FAINT if number == 0 else Ink.TEXT
-        key = None if number == 0 else results[number - 1].target
-        yield SheetRow(
-            fitted_line([Piece(f" {label}  ", Ink.MUTED), Piece(counts_words, ink)], width), key
-        )
-
-
-def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    """For each metric, counted takes and verdicts that would be asked for differently today."""
-    by_target = {
-        name: staleness for name, staleness in analysis.staleness.items() if staleness.stale
-    }
-    if by_target:
-        yield title("stale", width, "what counts and would be asked otherwise today")
-    for name, staleness in by_target.items():
-        text = (
-            f"{name}: {staleness.stale_takes:,} of {plural(staleness.conversations, 'take')}, "
-            f"{staleness.stale_verdicts:,} of {plural(staleness.verdicts, 'verdict')}; "
-            f"changed since: {', '.join(staleness.reasons)}"
-        )
-        yield from paragraph(text, width, Piece("!", Ink.WARN))
-
-
-def _notes(analysis: Analysis, width: int) -> Iterator[SheetRow]:
-    yield title("how it was counted", width)
-    yield from paragraph(analysis.headline_rule, width, ink=Ink.MUTED)
-    for judge in analysis.judges:
-        yield from paragraph(_judge(judge), width, ink=Ink.MUTED)
-    if analysis.correlation:
-        text = (
-            "Conversations of one base scenario are alike by "
-            f"{analysis.correlation:.2f} (intra-class correlation); the intervals allow for it."
-        )
-        yield from paragraph(text, width, ink=Ink.MUTED)
-    if analysis.cost is not None:
-        yield from paragraph(analysis.cost, width, ink=Ink.MUTED)
-
-
-def _judge(judge: JudgeInfo) -> str:
-    text = f"{judge.name}: {judge.verdicts:,} verdicts"
-    if judge.counting < judge.verdicts:
-        text += f", {judge.counting:,} of them count"
-    if judge.passes > 1:
-        text += f", in {judge.passes} passes"
-    if judge.unusable:
-        text += f"; {judge.unusable:,} more could not be used"
-    return text + "."

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from engine.analysis.figures import Analysis
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
-from tui.results.leaderboard import NAME_WIDTH, of_estimate
+from tui.results.leaderboard import NAME_WIDTH
+from tui.results.sections import of_estimate
 from tui.results.text import READABLE, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import tick_line, whiskers

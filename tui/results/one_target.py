@@ -7,12 +7,13 @@ from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, MeanEstimate, TargetResult
 from engine.analysis.findings import coefficients
+from engine.analysis.sections import VerdictScope
 from engine.benchmark import Track
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
-from tui.results.leaderboard import of_estimate
-from tui.results.text import VerdictScope, paragraph, title
+from tui.results.sections import of_estimate
+from tui.results.text import paragraph, title
 from tui.text.ink import Ink, Piece, fitted_line, pad
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow

@@ -8,10 +8,11 @@ from typing import Final
 from rich.cells import cell_len
 
 from engine.analysis.onset import OnsetCurve
+from engine.analysis.sections import VerdictScope
 from engine.benchmark import Track
 from engine.display import one_line, percent
 from tui.format import TRACK_SIGNS
-from tui.results.text import VerdictScope, paragraph, title
+from tui.results.text import paragraph, title
 from tui.text.ink import Ink, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import Curve, plot
 from tui.widgets.sheet import SheetRow

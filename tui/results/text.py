@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Overall
-from engine.benchmark import Track
+from engine.analysis.sections import VerdictScope
 from engine.display import one_line
 from tui.text.ink import Ink, Piece, fitted_line
 from tui.text.wrap import wrap
@@ -49,24 +49,6 @@ def title(words: str, width: int, note: str = "") -> SheetRow:
 
 _BREAKS = re.compile(r'[\s,"]')
 """Characters that would end a word of the filter line."""
-
-
-class VerdictScope(NamedTuple):
-    """A set of verdicts. Without arguments, all verdicts of the benchmark."""
-
-    targets: tuple[str, ...] = ()
-    metric: str | None = None
-    track: Track | None = None
-    axis: str | None = None
-    people: tuple[str, ...] = ()
-    """Values on `axis`."""
-    split: bool = False
-    """Only verdicts on which judges disagree."""
-    benchmark: str | None = None
-    """Another benchmark than the one shown."""
-    judge: str | None = None
-    failed: bool = False
-    """Only failed verdicts."""
 
 
 def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str]) -> str:

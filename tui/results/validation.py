@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from engine.analysis.findings import NO_ALPHA, points_interval, signed_points, with_ends
+from engine.analysis.sections import VerdictScope
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
     RateShift,
@@ -20,7 +21,7 @@ from engine.display import one_line, percent, plural
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement, Flips
 from tui.format import TRACK_SIGNS
-from tui.results.text import VerdictScope, paragraph, title
+from tui.results.text import paragraph, title
 from tui.text.ink import Ink, Piece, fitted_line, pad_apart
 from tui.text.plot import change_line
 from tui.widgets.sheet import SheetRow

@@ -14,7 +14,9 @@ from textual.containers import Container
 
 from engine.analysis.calibration import Confusion
 from engine.analysis.figures import Analysis, Overall
+from engine.analysis.findings import marks_mean
 from engine.analysis.overall import ALL
+from engine.analysis.sections import VerdictScope
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
@@ -24,11 +26,11 @@ from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from tui.bindings import key
 from tui.format import SCRIPTED_IN_SHORT
-from tui.results.agreement import agreement_rows, label_rows
-from tui.results.differences import pairs_rows, people_rows
+from tui.results.agreement import label_rows
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
 from tui.results.one_metric import MOST_FAILURES, metric_facts
-from tui.results.text import VerdictScope, line_of
+from tui.results.sections import sections_rows
+from tui.results.text import line_of, paragraph
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin_instead
@@ -466,7 +468,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         target = cursor if isinstance(cursor, str) else None
         match self._section:
             case "groups and pairs":
-                return _differences(analysis, target, width, grouped=self._name != ALL)
+                return _differences_rows(analysis, target, width)
             case "judges":
                 return _judges(report, width)
             case _:
@@ -560,23 +562,22 @@ def _scope(key: Hashable | None) -> VerdictScope | None:
     return key if isinstance(key, VerdictScope) else None
 
 
-def _differences(
-    analysis: Analysis, target: str | None, width: int, *, grouped: bool
-) -> list[SheetRow]:
-    """Pairs of targets, then demographic groups."""
-    groups = [SheetRow([]), *people_rows(analysis, target, width)] if grouped else []
-    return [*pairs_rows(analysis, width), *groups]
+def _differences_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
+    """Pairs of targets, then demographic groups; what is said of the chosen target first."""
+    keys = ("comparisons",) if isinstance(analysis, Overall) else ("comparisons", "people")
+    return [
+        *sections_rows(analysis, keys, width, target),
+        *paragraph(marks_mean(analysis), width, ink=Ink.FAINT),
+    ]
 
 
 def _judges(report: Report, width: int) -> list[SheetRow]:
     """How far answers agree, what labels say of the judges, and the validation runs."""
-    analysis = report.analysis
     labels = report.calibration
     return [
-        *agreement_rows(analysis, width),
-        SheetRow([]),
+        *sections_rows(report.analysis, ("agreement",), width),
         *([] if labels is None else [*label_rows(labels, width), SheetRow([])]),
-        *validation_rows(analysis.benchmark, report.validations, width),
+        *validation_rows(report.analysis.benchmark, report.validations, width),
     ]
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 
+from engine.analysis.sections import VerdictScope
 from engine.display import one_line
 from tui.results.one_target import target_rows
 from tui.results.onset import onset_rows
-from tui.results.text import VerdictScope
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.text import plot
 from tui.text.ink import Ink, Piece

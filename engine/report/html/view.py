@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from engine.analysis.answer import answer
+from engine.analysis.answer import answer, other_findings
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -18,7 +18,7 @@ from engine.analysis.figures import (
     Overall,
     TargetResult,
 )
-from engine.analysis.findings import Finding, findings
+from engine.analysis.findings import Finding
 from engine.analysis.sections import Section, VerdictScope, sections
 from engine.benchmark import ConversationKey, Track
 from engine.display import one_line, plural
@@ -190,8 +190,8 @@ class BenchmarkView:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """All findings in full."""
-        return findings(self.analysis)
+        """What the answer leaves out or says in fewer words."""
+        return other_findings(self.analysis)
 
     def best_first(self, track: Track) -> Sequence[TargetResult]:
         """All targets by their rate on one track, the highest first."""

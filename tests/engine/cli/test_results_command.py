@@ -81,7 +81,7 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
     for title in ("metric by target", "pairs of targets, positive", "agreement"):
         assert title in out
     assert "demographic groups, age\n" in out
-    assert "demographic groups, age by metric" in out
+    assert "demographic groups, rates by age and metric" in out
     assert max(map(len, out.splitlines())) <= 80
 
 

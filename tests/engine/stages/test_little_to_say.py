@@ -20,10 +20,9 @@ from engine.report.html.page import html_report
 from engine.stages.aggregate import as_object, as_rows
 from engine.stages.evaluate import ANSWERED
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
-from tui.results.agreement import agreement_rows
-from tui.results.differences import pairs_rows, people_rows
 from tui.results.leaderboard import heat, says_rows, standing_rows
 from tui.results.one_target import target_rows
+from tui.results.sections import sections_rows
 
 MANY: Final = 100
 
@@ -106,9 +105,8 @@ def _forms(shown: Analysis) -> Iterator[str]:
         rows = [
             *standing_rows(shown, width),
             *says_rows(shown, width),
-            *pairs_rows(few, width),
-            *people_rows(shown, "a", width),
-            *agreement_rows(shown, width),
+            *sections_rows(few, ("comparisons",), width),
+            *sections_rows(shown, ("people", "agreement"), width, "a"),
         ]
         yield "\n".join("".join(piece.text for piece in row.line) for row in rows)
         # ✓ stands here for `every conversation is scored`

@@ -1,0 +1,242 @@
+"""Sections as lines of a sheet: draws cells by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from rich.cells import cell_len
+
+from engine.analysis.figures import Analysis, Estimate, MarkedDifference
+from engine.analysis.findings import p_value_words, points, points_interval, rests_on
+from engine.analysis.sections import (
+    Cell,
+    Forest,
+    Grid,
+    Name,
+    Row,
+    Section,
+    Sentence,
+    Share,
+    Table,
+    cell_text,
+    scope_of,
+    sections,
+    whose,
+)
+from engine.display import one_line
+from engine.report.scale import RATES, Scale, scale_of
+from tui.results.text import paragraph, title
+from tui.text.ink import Ink, Piece, fitted_line, pad, pad_apart, told_apart
+from tui.text.plot import Whiskers, tick_line, whiskers
+from tui.widgets.sheet import SheetRow
+
+_LEAST_BAR: Final = 10
+_NAME: Final = 24
+_NAMES_AT_MOST: Final = 44
+_WIDE: Final = 100
+
+
+def sections_rows(
+    analysis: Analysis, keys: Sequence[str], width: int, target: str | None = None
+) -> list[SheetRow]:
+    """The sections with these keys, or why there is none."""
+    found = {section.key: section for section in sections(analysis)}
+    rows: list[SheetRow] = []
+    for key in keys:
+        if key in found:
+            rows += section_rows(found[key], width, target)
+        else:
+            rows += [*paragraph(_NOTHING[key], width, ink=Ink.MUTED), SheetRow([])]
+    return rows
+
+
+_NOTHING: Final = {
+    "comparisons": "A comparison takes two targets that were scored on the same scenarios.",
+    "people": (
+        "There are no groups to compare: `demographics:` in config.yaml gives scenarios some."
+    ),
+    "agreement": (
+        "Nothing was answered twice. Agreement needs several samples (`num_samples:`), judges, or "
+        "passes of a judge in config.yaml."
+    ),
+}
+"""Why a section has nothing to show."""
+
+
+def section_rows(section: Section, width: int, target: str | None = None) -> Iterator[SheetRow]:
+    """The section in `width` cells, what is said of the chosen target first; without what is folded
+    away elsewhere, and without heat maps, which have a cursor of their own."""
+    shown = [block for block in section.blocks if not isinstance(block, Grid) or not block.folded]
+    if not all(isinstance(block, Forest) for block in shown[:1]):
+        yield title(section.title, width)
+    for block in shown:
+        match block:
+            case Sentence():
+                yield from paragraph(block.text, width, ink=Ink.MUTED)
+            case Table():
+                yield from _table(block, width)
+                if block.note:
+                    yield from paragraph(block.note, width, ink=Ink.FAINT)
+            case Forest():
+                yield from _forest(block, width, target)
+            case Grid(heat=False):
+                yield from _grid(block, width)
+    if section.why:
+        yield from paragraph(section.why, width, ink=Ink.FAINT)
+    yield SheetRow([])
+
+
+def of_estimate(estimate: Estimate) -> Whiskers:
+    """The plot of a rate, with a hollow dot if it rests on too few scenarios."""
+    return Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few)
+
+
+def _table(table: Table, width: int) -> Iterator[SheetRow]:
+    """Each row with a plot of its first share, where there is room; a text ends it."""
+    texts = [[cell_text(cell) for cell in row.cells] for row in table.rows]
+    heads = [column.brief for column in table.columns[1:]]
+    sizes = [max(map(cell_len, column)) for column in zip(heads, *texts, strict=True)]
+    right = [not isinstance(cell, str | Name) for cell in table.rows[0].cells]
+    known = [one_line(row.name.text) for row in table.rows]
+    names = min(max(map(cell_len, known)), max(width // 3, 12))
+    bar = width - names - sum(sizes) - 2 * len(sizes) - 5
+    plotted = bar >= _LEAST_BAR and any(
+        isinstance(cell, Share) for row in table.rows for cell in row.cells
+    )
+
+    def cells(words: Sequence[str], ink: Ink) -> list[Piece]:
+        return [
+            Piece("  " + pad(one_line(word), size, right=is_right), ink)
+            for word, size, is_right in zip(words, sizes, right, strict=True)
+        ]
+
+    ticks = tick_line(RATES, bar) if plotted else []
+    head = [Piece(" " * (names + 3)), *ticks, *cells(heads, Ink.FAINT)]
+    yield SheetRow(fitted_line(head, width))
+    for row, name, words in zip(table.rows, known, texts, strict=True):
+        line = [Piece(" " + pad_apart(name, known, names) + "  ", Ink.STRONG)]
+        if plotted:
+            line += whiskers(_plotted(row.cells), RATES, bar)
+        yield SheetRow(fitted_line([*line, *cells(words, Ink.TEXT)], width), row.behind)
+
+
+def _plotted(cells: Iterable[Cell]) -> Whiskers:
+    figure = next((cell.figure for cell in cells if isinstance(cell, Share)), None)
+    return Whiskers(None) if figure is None else Whiskers(figure.value, figure.low, figure.high)
+
+
+def _grid(grid: Grid, width: int) -> Iterator[SheetRow]:
+    """A row of the grid below the other, each with a line for each of its columns."""
+    yield title(one_line(grid.title), width)
+    columns = [one_line(name.text) for name, _ in grid.columns]
+    rows = [one_line(row.name.text) for row in grid.rows]
+    column, name = (min(max(map(cell_len, words)), _NAME) for words in (columns, rows))
+    texts = [[cell_text(cell) for cell in grid.estimates(row)] for row in grid.rows]
+    right = max(cell_len(text) for row in texts for text in row)
+    bar = width - name - column - right - 7
+    head = [Piece(" " * (name + column + 4)), *(tick_line(RATES, bar) if bar >= _LEAST_BAR else [])]
+    yield SheetRow(fitted_line(head, width))
+    for row, label, words in zip(grid.rows, rows, texts, strict=True):
+        yield from _grid_lines(grid, row, label, words, (name, column, bar), width)
+
+
+def _grid_lines(
+    grid: Grid,
+    row: Row,
+    label: str,
+    words: Sequence[str],
+    sizes: tuple[int, int, int],
+    width: int,
+) -> Iterator[SheetRow]:
+    name, column, bar = sizes
+    for number, (estimate, text) in enumerate(zip(grid.estimates(row), words, strict=True)):
+        (group, scope), first = grid.columns[number], label if number == 0 else ""
+        line = [
+            Piece(f" {pad(first, name)}", Ink.STRONG),
+            Piece(f"  {pad(one_line(group.text), column)} ", Ink.TEXT),
+        ]
+        if bar >= _LEAST_BAR:
+            line += whiskers(
+                Whiskers(None) if estimate is None else of_estimate(estimate), RATES, bar
+            )
+        line.append(Piece(f"  {text}", Ink.TEXT))
+        behind = None if row.behind is None else row.behind.narrowed_to(scope)
+        yield SheetRow(fitted_line(line, width), behind)
+
+
+def _forest(forest: Forest, width: int, target: str | None) -> Iterator[SheetRow]:
+    """Draw all groups on one scale, so that they can be compared by eye."""
+    every = [one for group in forest.groups for one in group.differences]
+    scale = scale_of(end for one in every for end in (one.low, one.high, one.difference))
+    wide = width >= _WIDE
+    words = dict(zip(every, _aligned_words(every, wide=wide), strict=True))
+    right = max(map(cell_len, words.values()))
+    owner = min(max(cell_len(one_line(whose(one))) for one in every), _NAME if wide else 12)
+    owner += 2 if owner else 0
+    most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - owner - _LEAST_BAR - 8, 12))
+    names = min(max(cell_len(_names(one)) for one in every), most)
+    bar = max(width - names - owner - right - 8, _LEAST_BAR)
+    yield SheetRow(fitted_line([Piece(" " * (names + owner + 5)), *tick_line(scale, bar)], width))
+    for group in forest.groups:
+        note = f"{group.sure} of {len(group.differences)} significant"
+        yield title(one_line(cell_text(group.title)), width, note)
+        known = tuple(one_line(name) for one in group.differences for name in (one.left, one.right))
+        for one in sorted(group.differences, key=lambda one: _is_of_another(one, target)):
+            label = pad(_names(one, names, known), names)
+            label += f"  {pad(one_line(whose(one)), owner - 2, middle=True)}" if owner else ""
+            yield SheetRow(
+                fitted_line(_branch(one, label, words[one], scale, bar), width), scope_of(one)
+            )
+
+
+def _is_of_another(difference: MarkedDifference, target: str | None) -> bool:
+    """Whether it is a gap of another target than the chosen one."""
+    owner = getattr(difference, "target", None)
+    return owner is not None and owner != target
+
+
+def _branch(one: MarkedDifference, label: str, words: str, scale: Scale, bar: int) -> list[Piece]:
+    ink = Ink.ACCENT if one.sure else Ink.MUTED
+    drawn = Whiskers(one.difference, one.low, one.high, sure=one.sure, ink=ink)
+    return [
+        Piece(" ✓ " if one.sure else " · ", Ink.GOOD if one.sure else Ink.MUTED),
+        Piece(label, Ink.STRONG if one.sure else Ink.TEXT),
+        Piece("  "),
+        *whiskers(drawn, scale, bar),
+        Piece("  " + words, Ink.TEXT if one.sure else Ink.MUTED),
+    ]
+
+
+def _names(one: MarkedDifference, width: int | None = None, known: tuple[str, ...] = ()) -> str:
+    """`a > b`, or `a = b`. Names that do not fit into `width` cells are cut as far as needed."""
+    sign = f" {'>' if one.difference else '='} "
+    greater, less = one_line(one.left), one_line(one.right)
+    if width is not None:
+        room = width - len(sign)
+        half = room // 2
+        greater = told_apart(known, max(half, room - cell_len(less)))[greater]
+        less = told_apart(known, room - cell_len(greater))[less]
+    return greater + sign + less
+
+
+def _aligned_words(differences: Sequence[MarkedDifference], *, wide: bool) -> list[str]:
+    """What is said beside each bar, its parts in columns."""
+    rows = [_difference_words(difference, wide=wide) for difference in differences]
+    size, interval, p = (max(cell_len(row[part]) for row in rows) for part in range(3))
+    gap = "  " if wide else " "
+    return [
+        gap.join((row[0].rjust(size), row[1].ljust(interval), row[2].ljust(p), row[3]))
+        for row in rows
+    ]
+
+
+def _difference_words(difference: MarkedDifference, *, wide: bool) -> tuple[str, str, str, str]:
+    """The difference, its interval, its p-value, and what it rests on."""
+    p = p_value_words(difference.p_adjusted) or "no p"
+    interval = points_interval(difference.low, difference.high)
+    if not wide:
+        over = f"{difference.base_scenarios:,} ({difference.rows:,})"
+        return f"{round(difference.difference * 100)}", interval, p, over
+    words = points(difference.difference).replace("less than a", "< 1")
+    return words, interval, p, rests_on(difference)
