@@ -22,6 +22,7 @@ from engine.doctor.models import (
     look_at_own_processes,
     model_findings,
     models_in_use,
+    not_called,
     secrets_of,
 )
 from engine.doctor.reachability import check_reachability, destinations
@@ -167,12 +168,13 @@ def _reach_diagnostics(
 async def _ask(
     asked: DoctorOptions, models: Sequence[ModelInUse], environment: Environment
 ) -> list[Diagnostic]:
-    diagnostics = await look_at_own_processes(
-        models, environment, call=asked.call, longest_s=asked.call_s
-    )
+    diagnostics, own = await look_at_own_processes(models, environment)
+    if not asked.call:
+        diagnostics += map(not_called, own)
     diagnostics += await check_reachability(destinations(models), longest_s=asked.reach_s)
     if asked.call:
-        diagnostics += await call(models, longest_s=asked.call_s)
+        called = [*own, *(model for model in models if model.endpoint is not None)]
+        diagnostics += await call(called, environment, longest_s=asked.call_s)
     return diagnostics
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +44,6 @@ from engine.providers.model import (
 )
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
-from engine.providers.real import real_model
 from engine.providers.redaction import Redactor
 from engine.providers.retry import RetryPolicy
 from engine.stages.answers import Answer, ask, schema_of
@@ -254,17 +252,22 @@ _SHAPES: Final[dict[str, tuple[type[Answer], JsonSchema]]] = {
 """The form of each role's answers in a run, and its schema. A target's replies have none."""
 
 
-async def call(models: Sequence[ModelInUse], *, longest_s: float) -> list[Diagnostic]:
-    """Call every model once, concurrently, with the form and token limit of a run. The findings are
-    in the order of the models."""
+async def call(
+    models: Sequence[ModelInUse], environment: Environment, *, longest_s: float
+) -> list[Diagnostic]:
+    """Call every model once as a run does, with the form and token limit of its role. The findings
+    are in the order of the models, those of this machine first."""
     accounts = Accounts(
         retry_policy=_ONCE,
         open_transport=lambda address: ConnectionPool(address, connect_s=_CONNECT_S),
     )
-    places = [(model, model.endpoint) for model in models if model.endpoint is not None]
+    own = [model for model in models if model.endpoint is None]
+    others = [model for model in models if model.endpoint is not None]
     try:
-        calls = [_call(model, endpoint, accounts, longest_s) for model, endpoint in places]
-        diagnostics = await asyncio.gather(*calls)
+        # one at a time on this machine, as a model or a module may need much memory
+        diagnostics = [await _call(model, environment, accounts, longest_s) for model in own]
+        calls = (_call(model, environment, accounts, longest_s) for model in others)
+        diagnostics += await asyncio.gather(*calls)
     finally:
         await accounts.close()
     times = Counter(finding.subject for finding in diagnostics)
@@ -273,7 +276,7 @@ async def call(models: Sequence[ModelInUse], *, longest_s: float) -> list[Diagno
         replace(finding, sentence=f"{', '.join(model.roles)} · {finding.sentence}")
         if times[finding.subject] > 1
         else finding
-        for (model, _), finding in zip(places, diagnostics, strict=True)
+        for model, finding in zip([*own, *others], diagnostics, strict=True)
     ]
 
 
@@ -284,28 +287,29 @@ _ONCE: Final = RetryPolicy(tries=1, stalls=1, empties=1, trying_s=0, refused_s=0
 
 
 async def _call(
-    in_use: ModelInUse, endpoint: Endpoint, accounts: Accounts, longest_s: float
+    in_use: ModelInUse, environment: Environment, accounts: Accounts, longest_s: float
 ) -> Diagnostic:
     label = in_use.spec.label
     attempts: list[Attempt] = []
     notes: list[str] = []
     try:
-        endpoint.key()
+        if in_use.endpoint is not None:
+            in_use.endpoint.key()
     except InputError:
         return Diagnostic(Area.CALL, label, Severity.NOTE, "was not called, as its key is missing")
-    price = price_of(in_use.spec)
-    model = real_model(endpoint, accounts, label=label, price=price, on_note=notes.append)
-    model = model.in_session(f"doctor-{secrets.token_hex(8)}")
+    model = ModelOpener(environment, accounts, notes.append)(in_use.spec)
+    if isinstance(model, ReportingModel):
+        model = model.in_session(f"doctor-{secrets.token_hex(8)}").telling(attempts.append)
     notes.clear()  # notes about its address are reported elsewhere
     try:
         async with asyncio.timeout(longest_s):
-            cut = await _answered(model.telling(attempts.append), in_use.roles)
+            cut = await _answered(model, in_use.roles)
     except TimeoutError:
         sentence = f"no answer within {longest_s:g} s"
     except CrosswindError as error:
         sentence = in_use.without_path(str(error).removeprefix(f"{label}: "))
     else:
-        other = _other_model_words(attempts, endpoint.model)
+        other = _other_model_words(attempts, in_use.spec.model)
         sentences = [
             _answer(attempts),
             *other[:1],
@@ -356,11 +360,11 @@ def _ordinal(number: int) -> str:
 
 
 async def look_at_own_processes(
-    models: Sequence[ModelInUse], environment: Environment, *, call: bool, longest_s: float
-) -> list[Diagnostic]:
-    """One finding for each Python function and each local model, in the order of the models:
-    whether it can be used, or with `call`, how it answered."""
-    diagnostics = []
+    models: Sequence[ModelInUse], environment: Environment
+) -> tuple[list[Diagnostic], list[ModelInUse]]:
+    """What keeps Python functions and local models from being called, one finding each, in the
+    order of the models; and those models that can be."""
+    problems, usable = list[Diagnostic](), list[ModelInUse]()
     for model in models:
         spec = model.spec
         problem: tuple[str, str | None] | None = None
@@ -368,42 +372,19 @@ async def look_at_own_processes(
             why = await unusable_reason(function_place(spec.call, environment))
             if why is not None:
                 problem = f"cannot be called: {why}", "see `call` in config.yaml"
-            sentence = "was imported; `crosswind doctor --call` calls it"
-        elif spec.is_local:
-            if (unfit := unfit_local_model(spec, environment)) is not None:
-                problem = unfit.what, unfit.hint
-            sentence = "can be run here; `crosswind doctor --call` calls it"
-        else:
+        elif not spec.is_local:
             continue
-        if problem is not None:
-            diagnostics.append(Diagnostic(Area.MODELS, spec.label, Severity.PROBLEM, *problem))
-        elif call:
-            diagnostics.append(await _call_diagnostic(spec, environment, longest_s))
+        elif (unfit := unfit_local_model(spec, environment)) is not None:
+            problem = unfit.what, unfit.hint
+        if problem is None:
+            usable.append(model)
         else:
-            diagnostics.append(Diagnostic(Area.MODELS, spec.label, Severity.OK, sentence))
-    return diagnostics
+            problems.append(Diagnostic(Area.MODELS, spec.label, Severity.PROBLEM, *problem))
+    return problems, usable
 
 
-async def _call_diagnostic(
-    spec: ModelSpec, environment: Environment, longest_s: float
-) -> Diagnostic:
-    notes: list[str] = []
-    accounts = Accounts(retry_policy=_ONCE)
-    model = ModelOpener(environment, accounts, notes.append)(spec)
-    if isinstance(model, ReportingModel):
-        model = model.in_session("doctor")
-    began = time.monotonic()
-    try:
-        async with asyncio.timeout(longest_s):
-            await model.reply(_PLAIN)
-    except TimeoutError:
-        sentence = f"no answer within {longest_s:g} s"
-    except CrosswindError as error:
-        sentence = str(error).removeprefix(f"{spec.label}: ")
-    else:
-        took = round((time.monotonic() - began) * 1000)
-        sentence = "; ".join([f"answered in {took} ms, its process started for it", *notes])
-        return Diagnostic(Area.CALL, spec.label, Severity.OK, sentence)
-    finally:
-        await accounts.close()
-    return Diagnostic(Area.CALL, spec.label, Severity.PROBLEM, sentence)
+def not_called(model: ModelInUse) -> Diagnostic:
+    """The finding about a model on this machine that can be called, and is not."""
+    done = "can be run here" if model.spec.is_local else "was imported"
+    sentence = f"{done}; `crosswind doctor --call` calls it"
+    return Diagnostic(Area.MODELS, model.spec.label, Severity.OK, sentence)
