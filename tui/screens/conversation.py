@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -47,7 +48,7 @@ from tui.state.transcript import (
     verdict_blocks,
 )
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Ink, Piece, Styled
+from tui.text.ink import Ink, Piece, Styled, length
 from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
@@ -479,9 +480,10 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             parts = played_by(take.user_model, take.model, scripted=take.scripted)
             if self._verdicts:
                 parts[EVALUATOR] = any(is_script(verdict.judge) for verdict in self._verdicts)
-        roomy = self.size.width >= ROOM_FOR_NOTICE
         some = None if all_scripts(parts) else scripts_in_words(parts)
-        words = scripted_words(some, roomy=roomy)
+        words = scripted_words(some, roomy=self.size.width >= ROOM_FOR_NOTICE)
+        if length(left) + cell_len(words) + 2 > self.size.width:
+            words = scripted_words(some, roomy=False)
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
         asked = measured(self._info, dialogue, self.watched.jury, self.size.width)

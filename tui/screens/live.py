@@ -186,7 +186,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._happening.set_class(not happening[0], "-nothing")
         self._happening.show(*happening)
         self._blockers.show(state.blockers(width, height))
-        self._waits.show(*state.waits())
+        waits = state.waits()
+        # it keeps its place as long as anything may come and go
+        self._waits.set_class(state.status.phase.over and not any(waits), "-nothing")
+        self._waits.show(*waits)
         self._draw_talk()
         self._draw_verdicts()
 
