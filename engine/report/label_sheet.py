@@ -103,7 +103,7 @@ def _head(lines: Iterable[str], path: Path) -> _Head:
 def _rows(reader: csv.DictReader[str], head: _Head) -> Iterator[LabelSheetRow]:
     begins = head.line + 1
     for row in reader:
-        cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
+        cells = {name: _cell(row.get(name)) for name in COLUMNS}
         marked = cells["replies"].replace(",", " ").replace(";", " ").split()
         yield LabelSheetRow(
             line=begins,
@@ -115,6 +115,15 @@ def _rows(reader: csv.DictReader[str], head: _Head) -> Iterator[LabelSheetRow]:
             note=cells["note"],
         )
         begins = head.line + reader.line_num + 1
+
+
+def _cell(text: str | None) -> str:
+    """Without what programs for tables write into an empty cell."""
+    text = (text or "").strip()
+    return "" if text.casefold() in _EMPTY else text
+
+
+_EMPTY: Final = frozenset({"nan", "<na>", "none", "null", "nat"})
 
 
 def _whole(text: str) -> str:

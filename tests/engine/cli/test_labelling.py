@@ -586,7 +586,7 @@ def test_a_table_of_another_program_is_read(
     before, between, end, encoding = TABLES[kind]
     rows = [("SAMPLE", '"Number"', "Answer", "replies", "confidence")]
     for number, cells in enumerate(cells_of(sheet), 1):
-        given = ("Y", "1.0 2.0", "3.0") if number % 2 else ("0.0", "", "2.0")
+        given = ("Y", "1.0 2.0", "3.0") if number % 2 else ("0.0", "nan", "NaN")
         rows.append((f"{cells['sample']}.0", f"{cells['number']}.00", *given))
     sheet.write_bytes((before + end.join(map(between.join, rows))).encode(encoding))
     told = take_in(crosswind, sheet)
