@@ -21,7 +21,7 @@ from engine.config.applications import APPLICATIONS, application_problems, sourc
 from engine.config.faults import doubles
 from engine.config.model_ends import model_end
 from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
-from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE, extra_body_problems
+from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE, extra_body_problems, texts_in
 from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import NO_BREAK_SPACE, KeyPath, YamlDocument, dotted_path
 from engine.errors import InputError, Problem
@@ -205,16 +205,18 @@ def _reference_problems(spec: _WrittenModel, document: YamlDocument) -> Iterator
         headers = spec.keys.get(section)
         if isinstance(headers, dict):
             texts |= {(section, name): value for name, value in headers.items()}
+    texts |= dict(texts_in(spec.keys.get("extra_body"), ("extra_body",)))
     for at, text in texts.items():
         if not isinstance(text, str):
             continue
         name = miswritten_variable(text)
-        # in the headers of an application, `$model` and the like are placeholders
-        if name is not None and (at[0] != "headers" or name.isupper()):
+        # in the headers of an application, `$model` and the like are placeholders; a body may hold
+        # any text
+        if name is not None and (at[0] not in {"headers", "extra_body"} or name.isupper()):
             what = "a variable is written with braces, and nothing else is in them"
             hint = f"did you mean `${{{name}}}`?"
             yield document.problem((*spec.at, *at), what, hint=hint)
-        elif NO_BREAK_SPACE in text:
+        elif NO_BREAK_SPACE in text and at[0] != "extra_body":
             what = "there is a no-break space in it, which looks like a space"
             yield document.problem((*spec.at, *at), what, hint="delete it")
 

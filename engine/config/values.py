@@ -333,6 +333,19 @@ def _faults(value: object, at: KeyPath, document: YamlDocument, depth: int) -> I
             yield document.problem(at, what, hint="put it in quotes")
 
 
+def texts_in(value: object, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Every text in it, with its place."""
+    match value:
+        case str():
+            yield at, value
+        case dict():
+            for key, inner in value.items():
+                yield from texts_in(inner, (*at, key))
+        case list():
+            for place, inner in enumerate(value):
+                yield from texts_in(inner, (*at, place))
+
+
 def _open_secret(text: str, at: KeyPath, document: YamlDocument) -> Iterator[Problem]:
     if VARIABLE.search(text) is None:
         what = "this seems to be a key in plain text, and would be kept with every run"

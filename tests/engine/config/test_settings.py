@@ -319,6 +319,7 @@ MEANT = {
     'base_url: "https://$HOST/v1"': "HOST",
     'base_url: "${HOST:-https://x.org}/v1"': "HOST",
     "model: $MODEL": "MODEL",
+    'extra_body: {tags: [{team: "$TEAM_ID"}]}': "TEAM_ID",
 }
 """What means a variable as a shell would read it, and the variable."""
 
