@@ -455,6 +455,11 @@ class RunSettings(Shape):
         default_factory=ConcurrencySettings, description="keys and values"
     )
     """The most rows at once. A provider that allows less gets fewer calls."""
+    first_word_seconds: float = Field(
+        default=300, ge=1, le=1_800, description="seconds, from 1 to 1800"
+    )
+    """How long a call waits for the first word or reasoning of its reply. A slow model on a machine
+    of your own, or one that thinks for long, may need more."""
 
 
 class GenerationSettings(Shape):

@@ -155,7 +155,8 @@ class Pipeline:
         # one for all orders, which share limits, connections and what was learned
         self._accounts = Accounts(
             clock=self.clock,
-            retry_policy=self.retry_policy,
+            retry_policy=self.retry_policy
+            or RetryPolicy(first_token_s=self.config.run.first_word_seconds),
             memory=StoredMemory(self.reader, self.store.tell),
             agents=self.agents,
         )
