@@ -696,10 +696,23 @@ LONGEST_UNUSABLE: Final = 4_000
 
 def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:
     """The most tokens that a request has: one for each byte, and the marks between messages."""
-    texts = [message.text for message in messages]
-    if schema is not None:
-        texts.append(json.dumps(schema))
-    return sum(len(text.encode()) + MARKS for text in texts)
+    most = sum(len(message.text.encode()) + MARKS for message in messages)
+    return most if schema is None else most + _schema_bytes(schema) + MARKS
+
+
+def _schema_bytes(schema: JsonSchema) -> int:
+    """Its length as JSON, of which is known that nobody changes it: each call has one of a few."""
+    known = _SIZES.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_SIZES) >= _MOST_SIZES:
+            _SIZES.clear()
+        known = _SIZES[id(schema)] = schema, len(json.dumps(schema).encode())
+    return known[1]
+
+
+_MOST_SIZES: Final = 256
+_SIZES: Final[dict[int, tuple[JsonSchema, int]]] = {}
+"""By identity, with the schema itself, so that no other takes its place."""
 
 
 MARKS: Final = 16
