@@ -11,6 +11,7 @@ from typing import Final
 
 from tools.manual.commands import command_reference
 from tools.manual.configuration import benchmark_reference, config_reference
+from tools.manual.costs import costs
 from tools.manual.keys import keys_reference
 from tools.manual.lists import failures, queries, rules, sources, vendors
 from tools.manual.store import store_reference
@@ -36,6 +37,7 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
     "benchmark": benchmark_reference,
     "commands": command_reference,
     "configuration": config_reference,
+    "costs": costs,
     "failures": failures,
     "keys": keys_reference,
     "queries": queries,
@@ -46,7 +48,9 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
 }
 """What stands between `<!-- built: NAME -->` and `<!-- /built -->` when the manual is built. In the
 page as a file, what is not in `COMMITTED` has there where else to find it."""
-COMMITTED: Final = frozenset({"benchmark", "configuration", "failures", "rules", "sources"})
+COMMITTED: Final = frozenset(
+    {*("benchmark", "configuration", "costs", "failures", "rules", "sources")}
+)
 """What also stands in the pages as files: short, and seldom changed."""
 
 

@@ -12,7 +12,14 @@ import httpx2
 from anthropic.types.messages import MessageBatch
 from anthropic.types.messages.batch_create_params import Request
 
-from engine.providers.batches.lines import MOST_LISTED, encoded, json_lines, moment, provider_id_of
+from engine.providers.batches.lines import (
+    MOST_LISTED,
+    ODD,
+    encoded,
+    json_lines,
+    moment,
+    provider_id_of,
+)
 from engine.providers.batches.queue import (
     NEVER,
     Batch,
@@ -142,5 +149,5 @@ def _translated() -> Iterator[None]:
             raise BatchUnseenError(f"the provider answers {error.status_code}") from None
         raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
     # some faults in a response are none of the client's own errors
-    except (anthropic.AnthropicError, httpx2.HTTPError, ValueError) as error:
+    except (anthropic.AnthropicError, httpx2.HTTPError, *ODD) as error:
         raise BatchUnseenError(f"the provider cannot be asked: {type(error).__name__}") from None

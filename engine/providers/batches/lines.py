@@ -11,6 +11,9 @@ from engine.providers.batches.queue import BatchUnseenError
 
 LONGEST_LINE: Final = 64_000_000
 """Bytes; more than any reply has."""
+ODD: Final = (ValueError, TypeError, AttributeError)
+"""What the clients raise beside their own errors for a response of another shape, which they do not
+check."""
 LONGEST_NAME: Final = 200
 MOST_LISTED: Final = 5_000
 """Batches of a list that are looked through, the newest first."""

@@ -11,7 +11,14 @@ import httpx2
 import openai
 from openai.types import Batch as TheirBatch
 
-from engine.providers.batches.lines import MOST_LISTED, encoded, json_lines, moment, provider_id_of
+from engine.providers.batches.lines import (
+    MOST_LISTED,
+    ODD,
+    encoded,
+    json_lines,
+    moment,
+    provider_id_of,
+)
 from engine.providers.batches.queue import (
     NEVER,
     Batch,
@@ -136,5 +143,5 @@ def _translated() -> Iterator[None]:
             raise BatchUnseenError(f"the provider answers {error.status_code}") from None
         raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
     # some faults in a response are none of the client's own errors
-    except (openai.OpenAIError, httpx2.HTTPError, ValueError) as error:
+    except (openai.OpenAIError, httpx2.HTTPError, *ODD) as error:
         raise BatchUnseenError(f"the provider cannot be asked: {type(error).__name__}") from None

@@ -236,7 +236,7 @@ class BatchQueue:
                 self._first_came = self._last_came
             self._waiting.append(waiting)
         self._wake.set()
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
             self._task.add_done_callback(self._ended)
         try:
