@@ -613,7 +613,7 @@ def _export(command: AddCommand) -> None:
         "\n".join(f"{name}: {what}" for name, what in FORMATS.items())
         + "\nA site and its files contain all messages, thoughts and verdicts, and no key.",
     )
-    export.add_argument("format", metavar="FORMAT", choices=FORMATS, help=", ".join(FORMATS))
+    export.add_argument("format", metavar="FORMAT", choices=list(FORMATS), help=", ".join(FORMATS))
     export.add_argument(
         "names",
         metavar="BENCHMARK|ID",
