@@ -602,6 +602,8 @@ FORMATS: Final = {
     "server; an earlier site there is replaced",
     "inspect": "a folder with a log of Inspect for each benchmark and target",
     "inspect-json": "the same, as JSON",
+    "archive": "the whole study in one file without keys, each file with its checksum, which "
+    "`crosswind import` opens again (default: study.zip)",
 }
 """What `export` writes, by format."""
 

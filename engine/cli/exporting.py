@@ -41,7 +41,7 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 
 
 def export(arguments: argparse.Namespace) -> int:
-    if arguments.filter is not None and arguments.format in {*_RESULTS, "site"}:
+    if arguments.filter is not None and arguments.format in {*_RESULTS, "site", "archive"}:
         hint = "--filter goes with csv, jsonl, md, labels and inspect"
         what = f"{arguments.format} holds results, which are of all that counts"
         raise InputError(Problem(what, hint=hint))
@@ -53,6 +53,10 @@ def export(arguments: argparse.Namespace) -> int:
         from engine.cli.publishing import site
 
         return site(arguments)
+    if arguments.format == "archive":
+        from engine.cli.archiving import export_archive
+
+        return export_archive(arguments)
     session = open_to_read(arguments)
     is_folder = arguments.format in _FOLDERS
     if arguments.out is None and is_folder:

@@ -13,13 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from engine.cli.bars import import_bar
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
-from engine.config.workspace import Workspace, find_workspace
+from engine.config.templates import init_workspace
+from engine.config.workspace import CONFIG_FILE, Workspace, find_workspace
 from engine.display import plural
 from engine.errors import FAILED, STOPPED, InputError, Problem
+from engine.files import replace_file
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.inspect_benchmark import LogChoice, Tested
 from engine.importing.inspect_logs import LogFolder, folder_of_logs, known_settings, logs_in
@@ -27,10 +30,13 @@ from engine.importing.new_workspace import complete_configuration, make_workspac
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts
+from engine.report.archive import is_archive, unpack
 from engine.store.database import open_store
 from engine.store.imports import CONFIG
 from engine.store.lock import hold_workspace
 from engine.store.open_reader import open_reader
+
+ARCHIVE: Final = "an archive of a study"
 
 
 def import_files(arguments: argparse.Namespace) -> int:
@@ -79,6 +85,10 @@ def _made_workspace(arguments: argparse.Namespace, folder: ImportableFolder) -> 
         return None
     if arguments.dry_run or (named.exists() and (not named.is_dir() or any(named.iterdir()))):
         return None
+    if folder.kind == ARCHIVE and folder.config is not None:
+        init_workspace(named)  # the study's own configuration, as a whole
+        replace_file(named / CONFIG_FILE, folder.config.read_bytes())
+        return None
     return make_workspace(named, folder.config)
 
 
@@ -99,6 +109,11 @@ def _find_sources(
     """The folder to import, or a temporary one made from logs. Raises `InputError`."""
     places: list[Path] = arguments.place
     logs = [log for place in places for log in logs_in(place)]
+    if len(places) == 1 and is_archive(places[0]):
+        with TemporaryDirectory(prefix="crosswind-") as into:
+            unpack(places[0], Path(into))
+            yield replace(look_through(Path(into)), kind=ARCHIVE), None
+        return
     if not logs and len(places) == 1:
         yield look_through(places[0]), None
         return

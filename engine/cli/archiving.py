@@ -1,0 +1,56 @@
+"""`crosswind export archive`: a whole study in one file, which `crosswind import` opens again."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+from pathlib import Path
+
+from engine.cli.console import out, tell
+from engine.cli.pipelines import writing
+from engine.cli.session import open_session
+from engine.config.secret_values import secret_values
+from engine.config.secrets import Environment
+from engine.display import plural
+from engine.errors import InputError, Problem
+from engine.files import read_regular, sync
+from engine.pipeline.run import mirror_benchmark
+from engine.report.archive import write_archive
+from engine.report.hidden_keys import hiding
+from engine.report.writing import refuse_ours, refuse_taken, told_as_store_error
+from engine.store.mirror import EditPolicy
+
+
+def export_archive(arguments: argparse.Namespace) -> int:
+    """Write the files from the store, and then the archive. Raises `InputError`."""
+    session = open_session(arguments)
+    workspace, place = session.workspace, arguments.out or Path("study.zip")
+    names = session.benchmarks(arguments.names)
+    refuse_ours(place, root=workspace.root, store=session.store_path)
+    refuse_taken(place, force=arguments.force, folder=False)
+    if session.store_path.exists():
+        with writing(session) as pipeline:
+            for name in names:
+                report = asyncio.run(mirror_benchmark(pipeline, name, EditPolicy.LEAVE))
+                if faults := [*report.kept, *report.failed]:
+                    hint = "`crosswind repair --files` with --keep or --overwrite decides"
+                    raise InputError([Problem(fault, hint=hint) for fault in faults])
+    hide = hiding(secret_values(session.config.every_model, Environment(workspace.root)))
+    config = read_regular(workspace.config_path).decode("utf-8")
+    if hide(config) != config:
+        what = "this file holds a key in plain text, and an archive holds none"
+        hint = 'put it into .env and write its variable here, as in "${OPENAI_API_KEY}"'
+        raise InputError(Problem(what, workspace.config_path, hint=hint))
+    folders = (workspace.definition_path(name).parent for name in names)
+    with told_as_store_error(place):
+        unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+        try:
+            count = write_archive(unfinished, workspace.root, folders, hide)
+            unfinished.replace(place)
+            sync(place.parent)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    tell(f"{plural(count, 'file')} of {plural(len(names), 'benchmark')}, each with its checksum")
+    out(str(place))
+    return 0
