@@ -122,7 +122,7 @@ async def draw_label(session: Session, watch: Watch) -> None:
     sample = await asyncio.to_thread(opened)
     app = CrosswindApp(watch, theme=THEMES[""], first=OpenedScreen("label", (sample,)))
     async with app.run_test(size=SIZE) as pilot:
-        await press(pilot, *"nnnnn", "right_curly_bracket", "space", "3")
+        await press(pilot, *["enter"] * 10, "right_curly_bracket", "space", "3")
         await save(pilot, "label")
 
 

@@ -145,3 +145,15 @@ def test_an_interrupt_is_never_silent(
 
     assert guarded(command) == INTERRUPTED
     assert capsys.readouterr().err == said
+
+
+def test_no_command_needs_the_name_of_a_benchmark() -> None:
+    needing = {
+        (name, action.dest)
+        for name, parser in commands_of(build_parser()).items()
+        for action in parser._actions
+        if "BENCHMARK" in str(action.metavar or action.dest).upper()
+        and not action.option_strings
+        and action.nargs not in {"?", "*"}
+    }
+    assert needing == set()
