@@ -11,7 +11,7 @@ from tests.killing.batches import kill_at
 
 MOMENTS: Final = (
     *("batch-intended:2", "batch-intended", "batch-submitted", "batch-submitted:1", "sent"),
-    *("committing:4", "last-word:2", "acknowledged", "changing-state", "committed:5"),
+    *("committing:4", "sending:2", "acknowledged", "changing-state", "committed:5"),
 )
 
 
