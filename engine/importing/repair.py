@@ -148,7 +148,7 @@ async def repair(
                 await _know_again(workspace, store, done.filled)
             done.missing += await _without_lost_results(store)
             done.missing += await _without_lost_bases(store)
-    if written_last and done.saved is not None and not done.saved.unlogged:
+    if written_last and done.saved is not None and not done.saved.saved:
         rows = "the row" if written_last == 1 else f"the {written_last} rows"
         done.missing.append(f"of {rows} written last, what the files do not hold")
     return done

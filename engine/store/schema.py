@@ -122,6 +122,14 @@ _NO_TEXT: Final = "Could not decode to UTF-8"
 
 def check_header(connection: sqlite3.Connection, path: Path) -> None:
     """Check that a file is a store of a known version. Raises `StoreError` and `sqlite3.Error`."""
+    try:
+        _check_version_and_schema(connection, path)
+    except UnicodeDecodeError:
+        # SQLite's own error, which quotes a damaged schema
+        raise damaged(path, "its schema cannot be read") from None
+
+
+def _check_version_and_schema(connection: sqlite3.Connection, path: Path) -> None:
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID or version != SCHEMA_VERSION:

@@ -126,10 +126,18 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
+def damaged_schema(path: Path) -> None:
+    """SQLite's error quotes the name, which is not UTF-8."""
+    content = path.read_bytes()
+    at = content.index(b"CREATE TABLE note") - 8
+    path.write_bytes(content[:at] + b"\xa0\xa0" + content[at + 2 :])
+
+
 FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (cut_to_nothing, "the file is empty"),
     (of_another_program, "is a database of another program .*: move it away"),
     (garbage, "is damaged .*: `crosswind repair` puts it aside and saves"),
+    (damaged_schema, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (damaged_header, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (cut_in_half, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (
