@@ -146,10 +146,12 @@ def page(path: Path, lines: Sequence[str], faults: Sequence[str], *, write: bool
     yield Row("bars missed by more than chance allows", str(len(faults)), "0", bool(faults))
 
 
-def missed(faults: Sequence[str]) -> list[str]:
-    """Lines that name each bar that is missed."""
+def missed(faults: Sequence[str], why: str = "") -> list[str]:
+    """Lines that name each bar that is missed, and why."""
     lines = [f"Bars missed by more than chance allows: {len(faults)}."]
-    return [*lines, *(["", *(f"- {fault}" for fault in faults)] if faults else [])]
+    if faults:
+        lines += ["", *(f"- {fault}" for fault in faults), *(["", why] if why else [])]
+    return lines
 
 
 if __name__ == "__main__":

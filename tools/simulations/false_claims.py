@@ -658,4 +658,11 @@ def claims(*, worlds: int = 1000, every: int = 1, write: bool = False) -> Iterat
     program itself as well, and it is an error where the two do not mark the same.
     """
     lines, faults = table(worlds, every=every)
-    yield from page(PAGE, [*lines, "", *missed(faults)], faults, write=write)
+    yield from page(PAGE, [*lines, "", *missed(faults, _WHY)], faults, write=write)
+
+
+_WHY: Final = (
+    "Where one target fails whole base scenarios and another fails here and there, few base "
+    "scenarios say little of how often the first fails: the data are the limit, and the promise of "
+    "a ✓ names this condition."
+)
