@@ -67,13 +67,13 @@ class Name(NamedTuple):
     tag: str = ""
 
 
-class Share(NamedTuple):
+class ShareCell(NamedTuple):
     """A share with its interval, 0 to 1."""
 
     figure: Figure
 
 
-class Coefficient(NamedTuple):
+class CoefficientCell(NamedTuple):
     """A coefficient with its interval; None where it is not defined."""
 
     figure: Figure | None
@@ -96,11 +96,11 @@ class Amount(NamedTuple):
         return f"{self.part:,} of {self.of:,}"
 
 
-Cell = str | Name | Share | Coefficient | Amount | Estimate | None
+Cell = str | Name | ShareCell | CoefficientCell | Amount | Estimate | None
 """A text of ours, foreign text, or a figure by its type; None where there is nothing."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     title: str
     brief: str
     """For a narrow place."""
@@ -116,7 +116,7 @@ class Row(NamedTuple):
 class Table:
     """Rows with a cell for each column after the first, which names them."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Row]
     note: str = ""
 
@@ -125,9 +125,9 @@ class Table:
 class Grid:
     """Estimates by rows and columns, all alike: where there is little room, one below the other."""
 
-    head: Sequence[Column]
+    head: Sequence[TableColumn]
     """Over the names of the rows and over what follows each name."""
-    across: Column
+    across: TableColumn
     """What the columns are."""
     columns: Sequence[tuple[Name, VerdictScope]]
     rows: Sequence[Row]
@@ -202,9 +202,9 @@ def cell_text(cell: Cell) -> str:
             return cell
         case Name():
             return f"{cell.id} {cell.text}" if cell.id else cell.text
-        case Share():
+        case ShareCell():
             return percent(cell.figure.value)
-        case Coefficient():
+        case CoefficientCell():
             return "—" if cell.figure is None else coefficient(cell.figure.value)
         case Amount():
             return cell.words
@@ -251,8 +251,8 @@ def _metrics(analysis: Analysis) -> Section:
             name = _metric_name(analysis, metric)._replace(tag=signal)
             rows.append(Row(name, cells, _scope_of_metric(analysis, metric)))
     grid = Grid(
-        [Column(analysis.part.capitalize(), analysis.part)],
-        Column("Target", "target"),
+        [TableColumn(analysis.part.capitalize(), analysis.part)],
+        TableColumn("Target", "target"),
         _targets(analysis),
         rows,
         heat=True,
@@ -316,11 +316,11 @@ def _exposure(analysis: Analysis) -> Section:
 
 
 _EXPOSURE: Final = (
-    Column("Target", "target"),
-    Column("Ended early", "ended early"),
-    Column("Landmarks reached", "landmarks reached"),
-    Column("Reached the last landmark", "reached the last"),
-    Column("Replies withheld", "withheld"),
+    TableColumn("Target", "target"),
+    TableColumn("Ended early", "ended early"),
+    TableColumn("Landmarks reached", "landmarks reached"),
+    TableColumn("Reached the last landmark", "reached the last"),
+    TableColumn("Replies withheld", "withheld"),
 )
 
 
@@ -336,10 +336,10 @@ def _exposed(exposure: Exposure) -> list[Amount]:
 def _stale(analysis: Analysis) -> Section:
     part = analysis.part
     head = [
-        Column(part.capitalize(), part),
-        Column("Takes", "takes"),
-        Column("Verdicts", "verdicts"),
-        Column("What changed", "what changed"),
+        TableColumn(part.capitalize(), part),
+        TableColumn("Takes", "takes"),
+        TableColumn("Verdicts", "verdicts"),
+        TableColumn("What changed", "what changed"),
     ]
     rows = [
         Row(
@@ -423,7 +423,7 @@ def _by_group(analysis: Analysis, axis: str) -> Iterator[Grid]:
     """The rates of the groups on an axis: of each target, then of each metric and target."""
     values = values_on(analysis, axis)
     columns = [(Name(value), VerdictScope(axis=axis, people=(value,))) for value in values]
-    target_head, across = Column("Target", "target"), Column(axis, axis)
+    target_head, across = TableColumn("Target", "target"), TableColumn(axis, axis)
     rows = [
         Row(
             Name(target.target),
@@ -445,7 +445,7 @@ def _by_group(analysis: Analysis, axis: str) -> Iterator[Grid]:
         if (groups := target.metrics_by_people.get(metric.id, {}).get(axis))
     ]
     if rows:
-        head = [Column("Metric", "metric"), target_head]
+        head = [TableColumn("Metric", "metric"), target_head]
         yield Grid(head, across, columns, rows, f"rates by {axis} and metric", folded=True)
 
 
@@ -470,23 +470,23 @@ def _agreement(analysis: Analysis) -> Section:
 
 
 _AGREEMENT: Final = (
-    Column("Between", "between"),
-    Column("Agree", "agree"),
-    Column("Unanimous", "unanimous"),
-    Column("Gwet AC1", "AC1"),
-    Column("Krippendorff α", "α"),
-    Column("Fleiss κ", "κ"),
-    Column("Divided", "divided"),
+    TableColumn("Between", "between"),
+    TableColumn("Agree", "agree"),
+    TableColumn("Unanimous", "unanimous"),
+    TableColumn("Gwet AC1", "AC1"),
+    TableColumn("Krippendorff α", "α"),
+    TableColumn("Fleiss κ", "κ"),
+    TableColumn("Divided", "divided"),
 )
 
 
 def _agreed(agreement: RepeatAgreement) -> list[Cell]:
     return [
-        Share(agreement.percent),
-        Share(agreement.unanimous),
-        Coefficient(agreement.ac1),
-        Coefficient(agreement.alpha),
-        Coefficient(agreement.kappa),
+        ShareCell(agreement.percent),
+        ShareCell(agreement.unanimous),
+        CoefficientCell(agreement.ac1),
+        CoefficientCell(agreement.alpha),
+        CoefficientCell(agreement.kappa),
         Amount(agreement.disagreeing, agreement.things),
     ]
 

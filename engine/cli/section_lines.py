@@ -11,15 +11,15 @@ from engine.analysis.figures import MarkedDifference
 from engine.analysis.findings import p_value_words, points, points_interval
 from engine.analysis.sections import (
     Amount,
-    Coefficient,
-    Column,
+    CoefficientCell,
     Forest,
     Grid,
     Row,
     Section,
     Sentence,
-    Share,
+    ShareCell,
     Table,
+    TableColumn,
     cell_text,
     whose,
 )
@@ -69,12 +69,12 @@ def _sentence(section: Section, sentence: Sentence, page: TableLayout) -> Iterat
     yield from wrap(sentence.text, page.width)
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Row], page: TableLayout) -> str:
+def _table(columns: Sequence[TableColumn], rows: Sequence[Row], page: TableLayout) -> str:
     texts = [[cell_text(cell) for cell in (row.name, *row.cells)] for row in rows]
     right = {
         number
         for number, cell in enumerate(rows[0].cells, 1)
-        if isinstance(cell, Share | Coefficient | Amount)
+        if isinstance(cell, ShareCell | CoefficientCell | Amount)
     }
     return table_that_fits([column.brief for column in columns], texts, right, page)
 

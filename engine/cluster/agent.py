@@ -19,7 +19,7 @@ from engine.cluster.wire import (
     WIRE_VERSION,
     AgentHello,
     AgentReport,
-    Batch,
+    CallChanges,
     CallNews,
     CallOutcome,
     Greeting,
@@ -178,7 +178,7 @@ class Agent:
 
     async def submit(self, raw: bytes) -> None:
         """Begin and cancel what the batch says."""
-        batch = decoded(raw, Batch)
+        batch = decoded(raw, CallChanges)
         if batch.values:
             self._values.update(batch.values)
             self._environment = Environment(self._root, {**self._environ, **self._values})

@@ -15,7 +15,7 @@ from engine.cluster.wire import (
     WIRE_VERSION,
     AgentHello,
     AgentReport,
-    Batch,
+    CallChanges,
     CallNews,
     CallOutcome,
     Greeting,
@@ -491,7 +491,7 @@ class AgentPool:
                 values = {
                     name: value for name, value in self._values.items() if name not in agent.told
                 }
-                batch = Batch(agent.begin, agent.ask, tuple(agent.cancel), values)
+                batch = CallChanges(agent.begin, agent.ask, tuple(agent.cancel), values)
                 agent.begin, agent.ask, agent.cancel = {}, {}, []
                 await self._answered(agent.handle.submit(encoded(batch)))
                 agent.told.update(values)

@@ -2,7 +2,7 @@
 both sides, so that nothing received is ever executed.
 
 A batch says what to begin and what to cancel; a report what was heard since the last one. Neither
-contains a key, except in `Batch.values` where a person asked for that.
+contains a key, except in `CallChanges.values` where a person asked for that.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class AgentHello:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CallChanges:
     """What to begin and what to cancel."""
 
     calls: Mapping[int, RemoteRequest] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def _encodable(value: object) -> object:
 
 
 _DECODERS: Final[dict[type, msgspec.msgpack.Decoder[Any]]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (Greeting, AgentHello, Batch, AgentReport)
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Greeting, AgentHello, CallChanges, AgentReport)
 }
 
 

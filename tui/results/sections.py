@@ -17,7 +17,7 @@ from engine.analysis.sections import (
     Row,
     Section,
     Sentence,
-    Share,
+    ShareCell,
     Table,
     cell_text,
     scope_of,
@@ -102,7 +102,7 @@ def _table(table: Table, width: int) -> Iterator[SheetRow]:
     names = min(max(map(cell_len, known)), max(width // 3, 12))
     bar = width - names - sum(sizes) - 2 * len(sizes) - 5
     plotted = bar >= _LEAST_BAR and any(
-        isinstance(cell, Share) for row in table.rows for cell in row.cells
+        isinstance(cell, ShareCell) for row in table.rows for cell in row.cells
     )
 
     def cells(words: Sequence[str], ink: Ink) -> list[Piece]:
@@ -122,7 +122,7 @@ def _table(table: Table, width: int) -> Iterator[SheetRow]:
 
 
 def _plotted(cells: Iterable[Cell]) -> Whiskers:
-    figure = next((cell.figure for cell in cells if isinstance(cell, Share)), None)
+    figure = next((cell.figure for cell in cells if isinstance(cell, ShareCell)), None)
     return Whiskers(None) if figure is None else Whiskers(figure.value, figure.low, figure.high)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from engine.benchmark import Stage, State
 from engine.cluster.agent import Agent
-from engine.cluster.wire import WIRE_VERSION, Batch, Greeting, encoded, own_version
+from engine.cluster.wire import WIRE_VERSION, CallChanges, Greeting, encoded, own_version
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.agents import RemoteRequest, RequestDestination
@@ -225,7 +225,7 @@ def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
     async def forget() -> None:
         lonely = Agent({})
         await lonely.hello(encoded(Greeting(WIRE_VERSION, own_version(), 0.2)))
-        await lonely.submit(encoded(Batch({1: RemoteRequest(where, ask, RetryPolicy())})))
+        await lonely.submit(encoded(CallChanges({1: RemoteRequest(where, ask, RetryPolicy())})))
         while not place.server.counters.concurrent:
             await lonely.events(0.01)
         await place.server.until(lambda seen: seen.by_outcome.get(ABANDONED, 0) == 1)

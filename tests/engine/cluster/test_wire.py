@@ -11,7 +11,7 @@ from engine.cluster.wire import (
     LONGEST_FAULT,
     AgentHello,
     AgentReport,
-    Batch,
+    CallChanges,
     CallNews,
     CallOutcome,
     Greeting,
@@ -34,7 +34,7 @@ ENDED = CallOutcome(SentFailure("status", "no", 503), status=200, finish=Finish.
 SAID: Final[dict[type, Any]] = {
     Greeting: Greeting(1, "0.1", 30.0, "/a/workspace"),
     AgentHello: AgentHello(1, "0.1", "here", 500),
-    Batch: Batch(
+    CallChanges: CallChanges(
         {1: RemoteRequest(WHERE, ASK, RetryPolicy())},
         {2: HostPort("a", 1, False)},
         (3,),
@@ -119,10 +119,10 @@ def test_a_length_or_depth_that_is_a_lie_takes_neither_time_nor_memory(
 
 def test_a_body_that_is_as_deep_as_one_likes_is_refused() -> None:
     """What a person may write beside a request can be anything."""
-    whole = encoded(SAID[Batch])
+    whole = encoded(SAID[CallChanges])
     place = whole.index(b"\x93") if b"\x93" in whole else whole.index(b"\x92\x01\x81\xa1b")
     deep = whole[:place] + b"\x91" * 50_000 + whole[place:]
-    assert not understood(deep, Batch)
+    assert not understood(deep, CallChanges)
 
 
 @KINDS
