@@ -35,7 +35,7 @@ def openai_ends(source: str) -> dict[str, date]:
         and isinstance(node.value.value, str)
     )
     # an entry goes on over lines that are indented
-    joined = re.sub(r"\n(?!- )\s*", " ", text)
+    joined = re.sub(r"\n(?!\s*- )\s*", " ", text)
     return {
         name: date.fromisoformat(day)
         for names, day in _SHUTDOWN.findall(joined)

@@ -143,8 +143,8 @@ def test_what_the_config_comments_suggest_can_be_uncommented(tmp_path: Path) -> 
     [path, *_] = init_workspace(tmp_path)
     text = path.read_text()
     for commented in (
-        "  # - id: gpt-4o",
-        "  #   model: gpt-4o",
+        "  # - id: gpt-5.4",
+        "  #   model: gpt-5.4",
         "  #   source: openai",
         "  #   apikey",
     ):
@@ -156,7 +156,7 @@ def test_what_the_config_comments_suggest_can_be_uncommented(tmp_path: Path) -> 
     text = text.replace("demographics: {}\n# ", "demographics:\n ")
     path.write_text(text)
     config = load_config(path)
-    assert [target.id for target in config.targets] == ["steadfast", "pushover", "gpt-4o"]
+    assert [target.id for target in config.targets] == ["steadfast", "pushover", "gpt-5.4"]
     assert list(config.demographics) == ["age"]
     assert config.model_named("strict").is_offline
 
