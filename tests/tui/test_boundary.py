@@ -111,6 +111,7 @@ WITHIN = {
     "state/board.py": {"_stands_still()"},
     "results/leaderboard.py": {"_worded()", "_name_width()"},
     "screens/benchmarks.py": {"_rate()"},
+    "screens/calls.py": {"label"},
     "screens/conversation.py": {"label"},
     "text/blocks.py": {"laid.block"},
     "text/ink.py": {"fill"},

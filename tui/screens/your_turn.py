@@ -66,7 +66,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._list = Entries(id="queue")
         self._detail = TranscriptView(follow=False, id="detail")
-        self._queue = PersonQueue()
+        self._person_queue = PersonQueue()
         self._source: ReviewSource | None = None
         self._fault: str | None = None
         self._loaded = False
@@ -125,14 +125,14 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             case "undo_review":
                 return None if self._last_in or at_cursor else ""
             case "toggle_all":
-                return "only waiting" if self._queue.shows_all else None
+                return "only waiting" if self._person_queue.shows_all else None
             case _:
                 return None
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         question = None if board is None else board.question
-        if question != self._queue.price:
-            self._queue.price = question
+        if question != self._person_queue.price:
+            self._person_queue.price = question
             self._show()
         if self.is_running and not self._reading:
             due = moment.seconds - self._read_at >= READ_AGAIN_SECONDS
@@ -158,7 +158,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
                 engine.label(row.benchmark, navigator.open_label)
             case RowKind.DECIDE:
                 engine.adjudicate(row.benchmark, navigator.open_disputes)
-            case RowKind.ITEM if (opened := self._queue.at(row)) is not None:
+            case RowKind.ITEM if (opened := self._person_queue.at(row)) is not None:
                 self._ask_what(*opened)
             case _:
                 pass
@@ -223,7 +223,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         cursor = self._list.cursor
         here = cursor.benchmark if isinstance(cursor, QueueKey) else None
         benchmark = self._last_in or here
-        names = [page.benchmark for page in self._queue.pages]
+        names = [page.benchmark for page in self._person_queue.pages]
         if benchmark is None and len(names) == 1:
             [benchmark] = names
         if benchmark is None:
@@ -232,18 +232,18 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             begin(self.app, partial(self._act, benchmark, ReviewAction.UNDO), "review")
 
     def action_toggle_all(self) -> None:
-        self._queue.shows_all = not self._queue.shows_all
+        self._person_queue.shows_all = not self._person_queue.shows_all
         self._show()
 
     @property
     def _at_cursor(self) -> tuple[ReviewPage, ReviewEntry] | None:
-        return self._queue.at(self._list.cursor)
+        return self._person_queue.at(self._list.cursor)
 
     def _begin(
         self, action: ReviewAction, page: ReviewPage, entry: ReviewEntry, reason: str = ""
     ) -> None:
         """Begin an action; the cursor moves on before it is done."""
-        self._queue.under_way.add(QueueKey(page.benchmark, entry.id))
+        self._person_queue.under_way.add(QueueKey(page.benchmark, entry.id))
         self._show()
         # by the app, which stays when this screen closes
         work = partial(self._act, page.benchmark, action, (entry,), reason)
@@ -261,7 +261,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             if source is None:
                 return
             # what others read meanwhile has it already
-            before = self._queue.standing(benchmark)
+            before = self._person_queue.standing(benchmark)
             try:
                 answer = await asyncio.to_thread(
                     source.act, benchmark, action, entries, reason=reason
@@ -272,14 +272,14 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
             finally:
-                self._queue.under_way -= {QueueKey(benchmark, entry.id) for entry in entries}
+                self._person_queue.under_way -= {QueueKey(benchmark, entry.id) for entry in entries}
                 await self._read()
                 if action is ReviewAction.UNDO and self.is_running:
                     self._go_to_changed(benchmark, before)
 
     def _go_to_changed(self, benchmark: str, before: Mapping[str, object]) -> None:
         """Move to the first row that has changed."""
-        now = self._queue.standing(benchmark)
+        now = self._person_queue.standing(benchmark)
         changed = (QueueKey(benchmark, name) for name in now if now[name] != before.get(name))
         if any(map(self._list.go_to, changed)):
             self._draw_detail()
@@ -352,8 +352,8 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             source = self._source
             if source is None:
                 source = self._source = await asyncio.to_thread(self.shell.engine.review)
-            self._queue.pages = await asyncio.to_thread(source.pages)
-            self._queue.labels = await asyncio.to_thread(source.labels)
+            self._person_queue.pages = await asyncio.to_thread(source.pages)
+            self._person_queue.labels = await asyncio.to_thread(source.labels)
             self._fault = None
         except (CrosswindError, OSError) as error:
             self._fault = str(error)
@@ -363,7 +363,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             self._show()
 
     def _show(self) -> None:
-        rows = list(self._queue.rows())
+        rows = list(self._person_queue.rows())
         self._list.show([self._entry(row) for row in rows])
         cursor = self._list.cursor
         if isinstance(cursor, QueueKey) and cursor.kind is RowKind.BENCHMARK:
@@ -373,7 +373,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self.refresh_bindings()
 
     def _entry(self, row: QueueKey) -> Entry:
-        item = self._queue.at(row)
+        item = self._person_queue.at(row)
         if item is not None:
             return _item_entry(row, *item)
         if row.kind is RowKind.BENCHMARK:
@@ -384,10 +384,10 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
     def _task_words(self, row: object) -> str:
         """What is to be done where a row is no item to review."""
         if row == PRICE_ROW:
-            return display_text(self._queue.price or "")
+            return display_text(self._person_queue.price or "")
         if not isinstance(row, QueueKey):
             return ""
-        labels = self._queue.labels.get(row.benchmark)
+        labels = self._person_queue.labels.get(row.benchmark)
         if labels is not None and row.kind is RowKind.LABEL:
             return f"{labels.to_label:,} of {plural(labels.sampled, 'conversation')} to label"
         if labels is not None and row.kind is RowKind.DECIDE:
@@ -395,7 +395,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         return ""
 
     def _draw_header(self) -> None:
-        words = [Piece(*count) for count in self._queue.counts()]
+        words = [Piece(*count) for count in self._person_queue.counts()]
         if not self._loaded:
             words = [Piece("reading", Ink.MUTED)]
         self._header.show(*heading(self, "Your turn", words))
@@ -424,7 +424,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         if not self._loaded or cursor is not None:
             return []
         words = "Nothing waits for a person."
-        if any(page.entries for page in self._queue.pages):
+        if any(page.entries for page in self._person_queue.pages):
             words += " \\ shows all there is."
         return [Passage("none", "", words, ink=Ink.MUTED)]
 

@@ -89,6 +89,7 @@ ORDER = Order(
     evaluator="another",
     quote=QUOTE,
     replay=True,
+    resubmit=True,
     pilot=2,
     rewrite={"a": Rewriting(Stage.GEN_SCENARIOS, "m01_s001", "m01", "less", "Ann", "ann@here")},
 )

@@ -22,7 +22,7 @@ WRITTEN_BEFORE = Path(__file__).with_name("rows_of_0_1.sql")
 
 
 LATER = {"label_sample", "review", "take_check", "unsettled", "unusable"} | {
-    *("batch", "batch_event", "batch_taken")
+    *("batch", "batch_event", "batch_taken", "model_settings")
 }
 """Tables that it did not have."""
 
