@@ -24,8 +24,6 @@ from engine.providers.attempts import (
 )
 from engine.providers.capabilities import ModelCapabilities, Step, adaptation_from
 from engine.providers.redaction import Redactor
-from engine.providers.scripted.generator import stock_metrics, themes, voices
-from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
 from engine.providers.served_model import LONGEST_NAME
@@ -58,10 +56,10 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.pipeline.remedies": READ_AT_MOST,
     "engine.providers.attempts": LONGEST_REFUSAL,
     "engine.providers.capabilities": LONGEST_MESSAGE,
-    "engine.providers.scripted.evaluator._TRANSCRIPT": MEGABYTE,
-    "engine.providers.scripted.evaluator._OPENS": MEGABYTE,
-    "engine.providers.scripted.evaluator._TO_THE_LAST_CLOSE": MEGABYTE,
-    "engine.providers.scripted.evaluator._SPOKEN_LINE": MEGABYTE,
+    "engine.providers.scripted.request._TRANSCRIPT": MEGABYTE,
+    "engine.providers.scripted.request._MESSAGES": MEGABYTE,
+    "engine.providers.scripted.request._NOTE": MEGABYTE,
+    "engine.providers.scripted.request._NUMBER": MEGABYTE,
     "engine.providers.scripted": READ_BY_A_SCRIPT,
     "engine.providers.redaction": LONGEST_MESSAGE,
     "engine.providers.served_model": LONGEST_NAME,
@@ -128,19 +126,6 @@ def test_no_expression_takes_the_square_of_a_text_nor_long_over_the_longest_one(
     assert (square, slow) == ({}, {})
 
 
-@pytest.mark.exhaustive
-def test_no_expression_from_the_generators_files_takes_long() -> None:
-    """The list does not hold these, as no module names them."""
-    told = [entry.told for entry in themes()]
-    told += [entry.told for entry in stock_metrics()]
-    told += [entry.told for entry in voices()]
-    assert told
-    for expression in told:
-        for one in worst_inputs(expression):
-            at_length = partial(seconds, expression, *one, READ_BY_A_SCRIPT, "search")
-            assert not slowness(at_length, AT_MOST_S), (expression.pattern, one)
-
-
 @pytest.mark.parametrize("closed", ["", "</x>"])
 def test_what_stands_between_marks_is_found_however_much_white_space_it_has(closed: str) -> None:
     text = f"<x>{' ' * MEGABYTE}{closed}"
@@ -150,10 +135,6 @@ def test_what_stands_between_marks_is_found_however_much_white_space_it_has(clos
 
 def test_a_script_looks_at_the_beginning_of_what_is_very_long() -> None:
     assert tagged(f"<x>{'a' * MEGABYTE}</x>", "x") == "a" * READ_BY_A_SCRIPT
-
-
-def test_who_is_meant_is_read_off_the_word_before_it() -> None:
-    assert first_person("far too long a lead " * 9 + "contradicting you now").endswith("me now")
 
 
 def test_a_word_of_many_pieces_is_roughened_once() -> None:

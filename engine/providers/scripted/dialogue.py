@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -255,8 +255,15 @@ def _line_of(node: yaml.Node | None, place: tuple[int | str, ...]) -> int | None
 
 
 @cache
+def dialogue_groups() -> tuple[tuple[DialogueSheet, ...], ...]:
+    """Return the sheets of each benchmark, which is what their files' names begin with."""
+    paths = groupby(sorted(FOLDER.glob("*.yaml")), lambda path: path.stem.rpartition("-")[0])
+    return tuple(tuple(map(read_sheet, group)) for _, group in paths)
+
+
+@cache
 def dialogue_sheets() -> tuple[DialogueSheet, ...]:
-    return tuple(read_sheet(path) for path in sorted(FOLDER.glob("*.yaml")))
+    return tuple(sheet for group in dialogue_groups() for sheet in group)
 
 
 def draw_text(text: str, draw: SeededChoices, **slots: str) -> str:

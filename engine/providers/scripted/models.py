@@ -1,12 +1,11 @@
-"""The scripted models: their names, how each answers a request, and how a JSON schema is filled
-whose shape no role knows."""
+"""The scripted models: their names, and how each answers a request."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
@@ -15,110 +14,12 @@ from engine.benchmark import Usage
 from engine.errors import InputError, Problem
 from engine.kill_points import KillPoint, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
-from engine.providers.scripted import scenes
-from engine.providers.scripted.checker import group_guesses, landmark_marks
-from engine.providers.scripted.evaluator import judgement
-from engine.providers.scripted.generator import written_metrics, written_scenarios, written_variant
+from engine.providers.scripted import generic, scenes
 from engine.providers.scripted.request import ModelRequest
-from engine.providers.scripted.target import Character, spoken_reply
-from engine.providers.scripted.user import Temperament, user_turn
+from engine.providers.scripted.scenes import Character
+from engine.providers.scripted.word_counts import group_guesses, judgement, landmark_marks
 from engine.providers.scripted.words import SeededChoices, token_count
 from engine.scripted import Pace
-
-_WORDS: Final = ("a plain answer", "something to look at again", "the part that matters", "a start")
-_DEEP: Final = 12
-"""The depth down to which a recursive schema is followed."""
-
-
-def example_value(schema: Mapping[str, Any], draw: SeededChoices) -> Any:
-    """Return a value that satisfies the schema: types, enums, required keys and lower bounds."""
-    return _value(schema, schema, draw, 0)
-
-
-def _value(
-    schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
-) -> Any:
-    if "$ref" in schema:
-        return _value(_resolve_reference(schema["$ref"], root), root, draw, depth + 1)
-    if "const" in schema:
-        return schema["const"]
-    if schema.get("enum"):
-        return draw.pick(schema["enum"])
-    for way in ("anyOf", "oneOf"):
-        if schema.get(way):
-            return _alternative(schema[way], root, draw, depth)
-    if schema.get("allOf"):
-        merged = {key: value for part in schema["allOf"] for key, value in part.items()}
-        return _value({**schema, **merged, "allOf": None}, root, draw, depth)
-    return _value_of_type(schema, root, draw, depth)
-
-
-def _alternative(
-    options: list[Mapping[str, Any]], root: Mapping[str, Any], draw: SeededChoices, depth: int
-) -> Any:
-    if depth > _DEEP and any(option.get("type") == "null" for option in options):
-        return None
-    return _value(options[0], root, draw, depth + 1)
-
-
-def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    node: Any = root
-    for key in reference.removeprefix("#").strip("/").split("/"):
-        node = node[key] if key else node
-    result: Mapping[str, Any] = node
-    return result
-
-
-def _value_of_type(
-    schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
-) -> Any:
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = next((name for name in kind if name != "null"), "null")
-    match kind:
-        case "object":
-            return _object(schema, root, draw, depth)
-        case "array":
-            least = schema.get("minItems", 0 if depth > _DEEP else 1)
-            items = schema.get("items", {"type": "string"})
-            return [_value(items, root, draw, depth + 1) for _ in range(least)]
-        case "string":
-            text = draw.pick(_WORDS)
-            while len(text) < schema.get("minLength", 0):
-                text += f", {draw.pick(_WORDS)}"
-            return text[: schema.get("maxLength", len(text))]
-        case "integer":
-            return _number_of_schema(schema)
-        case "number":
-            return float(_number_of_schema(schema))
-        case "boolean":
-            return draw.chance(0.5)
-        case "null":
-            return None
-        case _:
-            return _object(schema, root, draw, depth) if "properties" in schema else "an answer"
-
-
-def _object(
-    schema: Mapping[str, Any], root: Mapping[str, Any], draw: SeededChoices, depth: int
-) -> dict[str, Any]:
-    properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
-    required = schema.get("required", list(properties))
-    # a schema may require a key without describing it
-    return {key: _value(properties.get(key, {}), root, draw, depth + 1) for key in required}
-
-
-def _number_of_schema(schema: Mapping[str, Any]) -> Any:
-    if "minimum" in schema:
-        return schema["minimum"]
-    if "exclusiveMinimum" in schema:
-        return schema["exclusiveMinimum"] + 1
-    if "maximum" in schema:
-        return schema["maximum"]
-    if "exclusiveMaximum" in schema:
-        return schema["exclusiveMaximum"] - 1
-    return 1
-
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -167,7 +68,7 @@ class _Traits:
     """How a scripted model differs from the others, in any role."""
 
     character: Character = Character.STEADFAST
-    temperament: Temperament = Temperament.TALKATIVE
+    blunt: bool = False
     strict: bool = False
     terse: bool = False
 
@@ -176,7 +77,7 @@ _MANNERS: Final = {
     "generator": _Traits(),
     "generator-terse": _Traits(terse=True),
     "user": _Traits(),
-    "user-blunt": _Traits(temperament=Temperament.BLUNT),
+    "user-blunt": _Traits(blunt=True),
     "steadfast": _Traits(character=Character.STEADFAST),
     "pushover": _Traits(character=Character.PUSHOVER),
     "erratic": _Traits(character=Character.ERRATIC),
@@ -189,13 +90,13 @@ OFFLINE_MODELS: Final = frozenset(_MANNERS)
 _Writer = Callable[[ModelRequest, _Traits], dict[str, Any]]
 
 _WRITERS: Final[dict[str, _Writer]] = {
-    "metrics": lambda asked, manner: written_metrics(asked, terse=manner.terse),
+    "metrics": lambda asked, _: generic.metrics(asked),
     "scenarios": lambda asked, manner: (
-        scenes.scenarios(asked, terse=manner.terse) or written_scenarios(asked, terse=manner.terse)
+        scenes.scenarios(asked, terse=manner.terse) or generic.scenarios(asked, terse=manner.terse)
     ),
-    "variant": lambda asked, _: scenes.variant(asked) or written_variant(asked),
+    "variant": lambda asked, _: scenes.variant(asked) or generic.variant(asked),
     "user_turn": lambda asked, manner: (
-        scenes.user_turn(asked, manner.temperament) or user_turn(asked, manner.temperament)
+        scenes.user_turn(asked, blunt=manner.blunt) or generic.user_turn(asked, blunt=manner.blunt)
     ),
     "judgement": lambda asked, manner: (
         scenes.judgement(asked, strict=manner.strict) or judgement(asked, strict=manner.strict)
@@ -205,7 +106,7 @@ _WRITERS: Final[dict[str, _Writer]] = {
     "landmark_marks": lambda asked, _: landmark_marks(asked),
 }
 """By the title of the schema: like a language model, each takes any role. In a sample's dialogue it
-has written lines, elsewhere stock ones."""
+has written lines, elsewhere generic ones."""
 
 
 def offline_model(
@@ -269,14 +170,11 @@ class _ScriptedModel:
     def _answer(self, asked: ModelRequest, schema: JsonSchema | None) -> str:
         manner = _MANNERS[self.name]
         if schema is None:
-            return scenes.reply(asked, manner.character) or spoken_reply(asked, manner.character)
-        writer = _WRITERS.get(str(schema.get("title")))
-        if writer is None:
-            # a shape that no script knows, as of a later version: filled so that it can be parsed
-            value = example_value(schema, asked.draw("shape", asked.last_said))
-        else:
-            value = writer(asked, manner)
-            wanted = schema.get("properties", value)
-            # only the schema's keys, as an answer with any other is refused
-            value = {name: member for name, member in value.items() if name in wanted}
+            return scenes.reply(asked, manner.character) or generic.reply(
+                asked, scenes.plan(manner.character, asked.draw("plan", *asked.user_texts[:1]))
+            )
+        value = _WRITERS[str(schema.get("title"))](asked, manner)
+        # only the schema's keys, as an answer with any other is refused
+        wanted = schema.get("properties", value)
+        value = {name: member for name, member in value.items() if name in wanted}
         return json.dumps(value, ensure_ascii=False)

