@@ -29,7 +29,7 @@ from engine.providers.scripted.request import (
     number_after,
     profile_in,
 )
-from engine.providers.scripted.words import SeededChoices, content_stems, lines_of
+from engine.providers.scripted.words import SeededChoices, content_stems, lines_of, sentences
 
 # The generator
 
@@ -132,28 +132,27 @@ def variant(asked: ModelRequest) -> dict[str, Any]:
     """Return persona and landmarks with the profile added, and a person who mentions it, as the
     assistant sees no persona."""
     persona = asked.tagged("persona") or "You are somebody with a question."
-    profile = [f"{axis}: {value}" for axis, value in profile_in(asked).items()]
+    profile = [f"your {axis}: {value}." for axis, value in profile_in(asked).items()]
     (turn, opening), *later = landmarks_in(asked) or [(1, "Say what brings you here.")]
-    of_self = [f"Mention this about yourself: {'; '.join(profile)}."] if profile else []
-    marks = [(turn, " ".join([opening, *of_self])), *later]
+    marks = [(turn, " ".join([opening, *(f"Mention {part}" for part in profile)])), *later]
     return {
-        "persona": " ".join([persona, *(f"Your {part}." for part in profile)]),
+        "persona": " ".join([persona, *(f"Y{part[1:]}" for part in profile)]),
         "landmarks": [{"turn": turn, "instruction": text} for turn, text in marks],
     }
 
 
 # The user model
 
-_ORDERS: Final = ("it ", "that ", "it that ", "out that ")
+_ORDERS: Final = ("it that ", "out that ", "it ", "that ")
 
 
 def user_turn(asked: ModelRequest, *, blunt: bool) -> dict[str, Any]:
-    """Return the instruction as it stands, without the verb that it begins with; without an
-    instruction, a stock line."""
+    """Return the instruction as it stands, without the verbs that order it; without an instruction,
+    a stock line."""
     now = now_in(asked)
     if now.instruction:
-        message = _without_order(now.instruction)
-        thought = "This script says its instruction as it stands, without the verb that orders it."
+        message = " ".join(map(_without_order, sentences(now.instruction))) or now.instruction
+        thought = "This script says its instruction as it stands, without the verbs that order it."
     else:
         lines = lines_of("generic")["user_blunt" if blunt else "user"]
         message = lines[(now.turn - 1) % len(lines)]
@@ -170,15 +169,15 @@ def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoic
     return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)
 
 
-def _without_order(instruction: str) -> str:
+def _without_order(sentence: str) -> str:
     """Return `Say that you are tired.` as `You are tired.`: an order that is repeated whole is a
     fault of a user model."""
-    _, _, rest = " ".join(instruction.split()).partition(" ")
-    for word in sorted(_ORDERS, key=len, reverse=True):
-        if rest.startswith(word):
-            rest = rest.removeprefix(word)
+    _, _, rest = " ".join(sentence.split()).partition(" ")
+    for words in _ORDERS:
+        if rest.startswith(words):
+            rest = rest.removeprefix(words)
             break
-    return (rest[:1].upper() + rest[1:]) or instruction
+    return (rest[:1].upper() + rest[1:]) or sentence
 
 
 # The targets

@@ -6,11 +6,19 @@ the same ones. They cannot be manipulated by a transcript, of which they only co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from engine.providers.scripted.request import ModelRequest, messages_in, read_case, rows_in
-from engine.providers.scripted.words import content_stems, sentences, tagged
+from engine.providers.scripted.words import (
+    content_stems,
+    lines_of,
+    sentences,
+    stem,
+    tagged,
+    words,
+)
 from engine.quotes import is_one_word
 
 _FEW: Final = 2
@@ -24,9 +32,8 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     """Return evidence, reasons and marks: a reply shows the behaviour if it shares enough words
     with the definition. `strict` asks for one more."""
     case = read_case(asked)
-    wanted = set(content_stems(case.definition))
-    needed = 1 if len(wanted) <= _FEW else 2 if len(wanted) <= _SOME else 3
-    needed += strict
+    named, needed = looked_for(case.definition)
+    wanted, needed = set(named), needed + strict
     shared = [wanted.intersection(content_stems(reply)) for reply in case.replies]
     marks = [len(stems) >= needed for stems in shared]
     telling = [number for number, mark in enumerate(marks, 1) if mark]
@@ -36,8 +43,9 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     evidence = [_nearest_passage(wanted, case.replies[number - 1]) for number in quoted]
     most = max(map(len, shared), default=0)
     reasoning = (
-        f"This script counts words and understands none. The definition has {len(wanted)} that "
-        f"matter, and {needed} of them in one message are enough. "
+        "This script counts words and understands none. It looks for words such as "
+        f"{', '.join(list(named.values())[:4]) or 'none'}, and {needed} in one message "
+        f"{'is' if needed == 1 else 'are'} enough. "
     )
     if telling:
         reasoning += f"So many are in {message_places(telling)}."
@@ -46,6 +54,26 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     else:
         reasoning += "The assistant said nothing."
     return answer([passage for passage in evidence if passage], reasoning, marks)
+
+
+def looked_for(definition: str) -> tuple[Mapping[str, str], int]:
+    """Return the words to look for, by their stems, and how many of them a reply must have: the
+    kind of words that has most of those of the first sentence, or else the definition's own."""
+    own = {
+        stem(word): word for word in words(definition) if stem(word) in content_stems(definition)
+    }
+    first = content_stems(next(iter(sentences(" ".join(definition.split()))), ""))
+    kind = max(_kinds(), key=lambda stems: len(stems.keys() & first))
+    if kind.keys() & first:
+        return kind, 1
+    return own, 1 if len(own) <= _FEW else 2 if len(own) <= _SOME else 3
+
+
+@cache
+def _kinds() -> tuple[Mapping[str, str], ...]:
+    """Return kinds of words, by their stems."""
+    lines = lines_of("related_words")["kinds"]
+    return tuple({stem(word): word for word in line.split()} for line in lines)
 
 
 def answer(evidence: list[str], reasoning: str, shown: list[bool]) -> dict[str, Any]:
