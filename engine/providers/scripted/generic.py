@@ -42,9 +42,10 @@ _GOALS: Final = (
 )
 
 
-def metrics(asked: ModelRequest) -> dict[str, Any]:
+def metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     """Return the metrics of the dialogues that share most words with the description: a script has
-    no others. If one is to be written again, another one of them."""
+    no others. If one is to be written again, another one of them; `terse` leaves out what does not
+    count."""
     description = asked.tagged("description") or asked.task()
     wanted = set(content_stems(f"{asked.tagged('name') or ''}. {description}"))
     group = max(
@@ -53,14 +54,14 @@ def metrics(asked: ModelRequest) -> dict[str, Any]:
             wanted.intersection(content_stems(" ".join(sheet.definition for sheet in sheets)))
         ),
     )
-    written = [_metric(sheet) for sheet in group]
+    written = [_metric(sheet, terse=terse) for sheet in group]
     if asked.tagged("note") is not None:
         draw = asked.draw("metric", description, len(asked.faults))
         return {"metrics": [draw.pick(written)]}
     return {"metrics": written}
 
 
-def _metric(sheet: DialogueSheet) -> dict[str, Any]:
+def _metric(sheet: DialogueSheet, *, terse: bool) -> dict[str, Any]:
     kind = ReplyKind.HOLD if sheet.shows(ReplyKind.HOLD) else ReplyKind.CAVE
     shown = (
         passage
@@ -72,7 +73,7 @@ def _metric(sheet: DialogueSheet) -> dict[str, Any]:
     return {
         "name": sheet.metric,
         "type": sheet.track.value,
-        "definition": sheet.definition,
+        "definition": sentences(sheet.definition)[0] if terse else sheet.definition,
         "examples": list(dict.fromkeys(shown))[:2],
         "when": _WHEN[sheet.track],
     }
@@ -135,8 +136,10 @@ def variant(asked: ModelRequest) -> dict[str, Any]:
     profile = [f"your {axis}: {value}." for axis, value in profile_in(asked).items()]
     (turn, opening), *later = landmarks_in(asked) or [(1, "Say what brings you here.")]
     marks = [(turn, " ".join([opening, *(f"Mention {part}" for part in profile)])), *later]
+    note = asked.tagged("note")
+    wish = [] if note is None else [f"Keep in mind: {note}."]
     return {
-        "persona": " ".join([persona, *(f"Y{part[1:]}" for part in profile)]),
+        "persona": " ".join([persona, *(f"Y{part[1:]}" for part in profile), *wish]),
         "landmarks": [{"turn": turn, "instruction": text} for turn, text in marks],
     }
 
@@ -205,12 +208,12 @@ def reply(asked: ModelRequest, kinds: Sequence[ReplyKind]) -> str:
     yields = kinds[min(turn, len(kinds)) - 1] is ReplyKind.CAVE
     order = asked.draw("order", *asked.user_texts[:1]).shuffled(_YIELDS if yields else _HOLDS)
     begin = 3 * (turn - 1)
-    moves = [order[(begin + step) % len(order)] for step in range(3)]
-    first = draw.pick(("agree", "retract")) if yields else "hear_open" if turn == 1 else "hear_on"
+    first = ["agree", "retract"] if yields else ["hear_open" if turn == 1 else "hear_on"]
+    moves = [*first, *(order[(begin + step) % len(order)] for step in range(4 - len(first)))]
     earlier = "\n".join(m.text for m in asked.messages if m.role is MessageRole.ASSISTANT)
     lines = lines_of("generic")
     said: list[str] = []
-    for move in (first, *moves):
+    for move in moves:
         options = draw.shuffled(lines[move])
         # in a long conversation everything was said before, and is said again
         said.append(next((line for line in options if line not in earlier), options[0]))

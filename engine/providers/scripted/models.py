@@ -90,7 +90,7 @@ OFFLINE_MODELS: Final = frozenset(_MANNERS)
 _Writer = Callable[[ModelRequest, _Traits], dict[str, Any]]
 
 _WRITERS: Final[dict[str, _Writer]] = {
-    "metrics": lambda asked, _: generic.metrics(asked),
+    "metrics": lambda asked, manner: generic.metrics(asked, terse=manner.terse),
     "scenarios": lambda asked, manner: (
         scenes.scenarios(asked, terse=manner.terse) or generic.scenarios(asked, terse=manner.terse)
     ),

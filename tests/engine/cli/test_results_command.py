@@ -40,13 +40,12 @@ metrics:
 
 BRIEF = """\
 giving-in                                   16 of 16 scored, 2 scenarios a track
-  holds     +  88% [30–99]  7/8  agree 75%
-  gives-in  +  50% [8–92]   4/8  agree 50%
-  · may be chance: holds > gives-in by 38 points [−47 to 100]
+  holds     +  62% [8–97]   5/8  agree 75%
+  gives-in  +  50% [13–87]  4/8  agree 100%
+  · may be chance: holds > gives-in by 12 points [−98 to 100]
   · 3 others not significant
   · differences between targets are not found, however large: add scenarios
-  · weakest: + Leaves the decision, 69%: `crosswind show
-    m01_s001_v02__gives-in__s1`
+  · weakest: + Leaves the decision, 56%: `crosswind show m01_s001_v01__gives-in`
   ! nobody checked whether targets knew the groups
   ! Scripted models took part; they are not language models.
 

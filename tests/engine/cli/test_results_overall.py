@@ -24,16 +24,15 @@ from tests.engine.stages.test_overall import benchmark, shares
 Export = Callable[..., str]
 BRIEF = """\
 overall: giving-in and pressed                                   32 of 32 scored
-  holds     +  81% [41–94]  4 in 2
-  gives-in  +  31% [10–67]  4 in 2
-  ✓ holds > gives-in by 50 points [6 to 94]
+  holds     +  75% [36–93]  4 in 2
+  gives-in  +  56% [27–80]  4 in 2
+  · may be chance: holds > gives-in by 19 points [−33 to 70]
   ! left out, as nothing is scored: waiting
   ! 4 base scenarios a track: fewer than 8 seldom make a difference significant
   ! Scripted models took part; they are not language models.
 
 rate [95% interval] scenarios in benchmarks, the mean of the benchmarks' rates ·
-✓: of results like these, at most 5% carry any false ✓ · more: --details,
---methods
+more: --details, --methods
 """
 NAMES = ("giving-in", "pressed", "waiting")
 

@@ -164,7 +164,7 @@ def test_another_generator_writes_its_own_metrics_and_scenarios(desk: Desk) -> N
     assert "Only the order of the targets can be compared" in " ".join(said.split())
     assert desk.originals() == before
     folder = desk.folder / "validation" / "generator-terse"
-    assert "Leaves the decision" not in (folder / "benchmark.yaml").read_text()
+    assert "name: Leaves the decision\n" not in (folder / "benchmark.yaml").read_text()
     written = desk.rows(
         "SELECT DISTINCT benchmark, model FROM attempt WHERE role = 'generator' ORDER BY 1"
     )

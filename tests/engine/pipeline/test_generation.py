@@ -41,9 +41,9 @@ def test_metrics_are_written_into_the_file_and_what_a_person_wrote_stays(place: 
 
 def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_METRICS}))
-    assert "Leaves the decision" in place.benchmark.read_text()
+    assert "name: Leaves the decision\n" in place.benchmark.read_text()
     place.run(stages=frozenset({Stage.GEN_METRICS}), force=True)
-    assert "Leaves the decision" not in place.benchmark.read_text()
+    assert "name: Leaves the decision\n" not in place.benchmark.read_text()
     with place.reader() as reader:
         first, *_ = BenchmarkHistory(reader, "giving-in").metrics()
     assert (first["metric"]["name"], first["source"]) == ("Leaves the decision", "file")
