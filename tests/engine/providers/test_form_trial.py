@@ -20,7 +20,7 @@ from tests.protocol_server.faults import Detail, Fault, upto
 from tests.protocol_server.request import Request
 
 SHAPE = {
-    "title": "verdict",
+    "title": "judgement",
     "type": "object",
     "properties": {"present": {"type": "boolean"}},
     "required": ["present"],

@@ -32,7 +32,9 @@ def prepare(
         user_model=place.model("user", price=dict(PRICE)),
     )
     numbers = range(1, metrics + 1)
-    place.define(NAME, "Whether it decides.", [metric(number, DEFINITION) for number in numbers])
+    # a definition each, as scripts play all three alike and calls are told apart by what they ask
+    metrics_of = [metric(number, f"{DEFINITION} ({number})") for number in numbers]
+    place.define(NAME, "Whether it decides.", metrics_of)
     place.stage(NAME, [scenario(number) for number in numbers])
     if place.source == "anthropic":
         # as after a first run: otherwise the first batch finds that out
