@@ -36,7 +36,7 @@ from tools.manual.configuration import (
 )
 from tools.manual.keys import keys_reference
 from tools.manual.notebook import NOTEBOOK, PAGE, executed
-from tools.manual.pages import BUILT, DOCS, SETTINGS, committed, filled, in_both_themes
+from tools.manual.pages import BUILT, DECISIONS, DOCS, SETTINGS, committed, filled, in_both_themes
 from tools.manual.sessions import followed, worked_pages
 from tools.manual.store import store_reference
 from tools.schemas import MADE, schema_texts
@@ -44,9 +44,14 @@ from tui.bindings import bindings_of, key_name
 from tui.own_keys import bound_classes
 
 ROOT: Final = DOCS.parent
-PAGES: Final = sorted(DOCS.rglob("*.md"))
+PAGES: Final = sorted(page for page in DOCS.rglob("*.md") if page.parent != DECISIONS)
 ARCHITECTURE: Final = ROOT / "ARCHITECTURE.md"
-READ_AS_FILES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ARCHITECTURE, *PAGES]
+RECORDS: Final = sorted(DECISIONS.glob("*.md"))
+"""Of decisions; the manual has them on one page."""
+READ_AS_FILES: Final = [
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ARCHITECTURE),
+    *(*PAGES, *RECORDS),
+]
 TOPS: Final = ("crosswind", "docs", "engine", "tests", "tools", "tui")
 _FENCE: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")

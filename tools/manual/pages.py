@@ -17,6 +17,7 @@ from tools.manual.lists import failures, queries, rules, sources, vendors
 from tools.manual.store import store_reference
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
+DECISIONS: Final = DOCS / "decisions"
 PICTURES: Final = DOCS / "pictures"
 SETTINGS: Final = Path(__file__).with_name("zensical.toml")
 _ASSETS: Final = ("manual.css", "iframe-worker.js")
@@ -28,8 +29,26 @@ _PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+)\.svg\)")
 def architecture() -> str:
     """What stands beside the README, without its title, which the page has, and with its links to
     pages as links from a page."""
-    text = (DOCS.parent / "ARCHITECTURE.md").read_text("utf-8").replace("](docs/", "](")
-    return text.split("\n", 1)[1].strip()
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text("utf-8").split("\n", 1)[1].strip()
+    return text.replace("](docs/decisions)", "](#why-it-is-so)").replace("](docs/", "](")
+
+
+def decisions() -> str:
+    """The records of larger decisions, the oldest first, as parts of one page."""
+    texts = (path.read_text("utf-8") for path in DECISIONS.glob("*.md"))
+    parts = (f"##{text.strip()}" for text in sorted(texts, key=_date_and_title))
+    return re.sub(r"\]\((\w[\w-]*)\.md\)", _to_decision, "\n\n".join(parts))
+
+
+def _date_and_title(text: str) -> list[str]:
+    title, _, date, *_ = text.split("\n")
+    return [date, title]
+
+
+def _to_decision(link: re.Match[str]) -> str:
+    """A link to another record, as one to its part of the page."""
+    title = (DECISIONS / f"{link[1]}.md").read_text("utf-8").split("\n", 1)[0]
+    return f"](#{title.removeprefix('# ').lower().replace(',', '').replace(' ', '-')})"
 
 
 BUILT: Final[Mapping[str, Callable[[], str]]] = {
@@ -37,6 +56,7 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
     "benchmark": benchmark_reference,
     "commands": command_reference,
     "configuration": config_reference,
+    "decisions": decisions,
     "costs": costs,
     "failures": failures,
     "keys": keys_reference,
@@ -93,7 +113,8 @@ def write_pages(folder: Path) -> None:
     """All pages, pictures and settings, into a folder of ours. What did not change is not touched,
     so that whoever watches it sees what did."""
     pages = folder / "docs"
-    wanted = {path.relative_to(DOCS): path for path in DOCS.rglob("*") if path.suffix in _KINDS} | {
+    written = (path for path in DOCS.rglob("*") if path.suffix in _KINDS)
+    wanted = {path.relative_to(DOCS): path for path in written if path.parent != DECISIONS} | {
         Path(name): SETTINGS.with_name(name) for name in _ASSETS
     }
     for path in pages.rglob("*"):
