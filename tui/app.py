@@ -116,12 +116,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         key("apostrophe", "stars", "starred", "go to a conversation that has a star"),
         key("tab", "focus_next", "pane", "go to the next pane"),
         key("shift+tab", "focus_previous", "previous pane", "go to the previous pane", show=False),
-        key(
-            "T",
-            "theme",
-            "theme",
-            "the next theme: built-in ones, then yours",
-        ),
+        key("T", "theme", "theme", "the next theme"),
         key("exclamation_mark", "messages", "messages", "the last messages, in full", show=False),
         key("z", "zoom", "zoom", "show this pane alone, or all of them again"),
         key("Z", "mouse", "mouse", "leave the mouse to the terminal, to select text, or not"),
