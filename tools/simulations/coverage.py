@@ -532,10 +532,11 @@ def _introduction(worlds: int, every: int, slack: float) -> list[str]:
         "of freedom with a third of a pair added: by 25% and 12% for pairs of targets, and by 15% "
         "and 8% for demographic gaps, at 4 and 8 scenarios.",
         "",
-        "The lower end of a rate never rises as a failure is added, for a given intra-class "
-        "correlation and metric: tried for all tables of up to 4 base scenarios of 8 rows. With "
-        "several metrics, or where the correlation itself falls, it may rise by less than half a "
-        "point. This costs 1% of the mean width.",
+        "The lower end of the rate of one metric never rises as a failure is added: tried for all "
+        "tables of up to 4 base scenarios of 8 rows. Of 5,226 random tables with 2 to 19 base "
+        "scenarios of 1 to 24 rows it rises in 2%, by up to 9 points: mostly where few base "
+        "scenarios have many rows; with several metrics as seldom. Keeping it from rising costs "
+        "1% of the mean width.",
     ]
 
 

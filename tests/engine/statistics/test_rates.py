@@ -176,6 +176,29 @@ def test_a_failure_more_never_raises_the_lower_end(
                 assert low[tuple(fewer)] <= end + 1e-12, (table, fewer)
 
 
+def test_a_failure_more_seldom_raises_the_lower_end_of_larger_tables() -> None:
+    chance = Random(39)
+    raised: list[float] = []
+    for _ in range(400):
+        sizes = [chance.randint(1, 24) for _ in range(chance.randint(2, 19))]
+        rates = [chance.betavariate(2, 0.4) for _ in sizes]
+        passed = [
+            sum(chance.random() < rate for _ in range(size))
+            for size, rate in zip(sizes, rates, strict=True)
+        ]
+        passed[0] = max(1, passed[0])
+        low = []
+        for fewer in (0, 1):
+            counts = [passed[0] - fewer, *passed[1:]]
+            found = [*map(Cluster.passing, counts, sizes)]
+            rate = metric_rate(found, intraclass_correlation([found]))
+            assert rate is not None
+            low.append(rate.interval.low)
+        raised.append(low[1] - low[0])
+    assert sum(rise > 1e-9 for rise in raised) <= 0.04 * len(raised)
+    assert max(raised) < 0.09
+
+
 def test_a_metric_is_worth_no_more_rows_than_it_has() -> None:
     for passed in ((2, 2, 2, 2), (3, 3), (1, 1, 1), (2, 2)):
         found = clusters(*passed)
