@@ -79,7 +79,10 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
                     bench.config,
                     reader_of_files(bench.definition, bench.config, bench.reader),
                 )
-                for bench in benches
+                # of a plan that is done, results say what they find
+                if priced.plan.work
+                else []
+                for bench, priced in zip(benches, plans, strict=True)
                 if powers
             ],
             max(

@@ -169,9 +169,9 @@ def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str
 
 
 def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
-    _, out, _ = crosswind("run", "--dry-run")
+    _, out, _ = crosswind("run", "--dry-run", "--force")
     assert "\n  differences between targets are not found, however large: add scenarios\n" in out
-    _, out, _ = crosswind("run", "--dry-run", "--json")
+    _, out, _ = crosswind("run", "--dry-run", "--force", "--json")
     plans: list[dict[str, Any]] = json.loads(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]
 
