@@ -36,7 +36,7 @@ RATES: Final = (
     "(m′ − 1)ρ* (Kish 1965), where m′ is the size-weighted mean number of rows of a base scenario, "
     "ρ* = (fρ + 4 · 0.3) / (f + 4), and ρ the intra-class correlation of these rows, pooled over "
     "the run. n_e is never larger than it would be at ρ* = 0; where all rows pass or all fail, it "
-    "is n / deff. So that a failure more does not raise the lower end, that is the least of those "
+    "is n / deff. So that a failure more seldom raises the lower end, that is the least of those "
     "that there would be if none, or only the worst one to sixteen base scenarios, kept their "
     "failures; the upper end likewise"
 )
