@@ -204,7 +204,7 @@ def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
             Area.MODELS,
             label,
             Severity.NOTE,
-            "its price is not known, so costs are shown without it and no budget counts it",
+            "its price is not known: costs are shown without it, and with a budget no run begins",
             "write `price: {input: …, output: …}` beside it, in US dollars per million tokens",
         )
 
