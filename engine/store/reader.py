@@ -543,18 +543,6 @@ class Reader:
         )
         return read_all(ReviewRow, rows)
 
-    def begun_samples(self, benchmark: str, below: int) -> dict[tuple[str, str], int]:
-        """Count by scenario and target the conversations with a sample below `below` that have a
-        take."""
-        sql = (
-            "SELECT scenario_id, target, count(DISTINCT sample) FROM take "
-            "WHERE benchmark = ? AND sample < ? GROUP BY scenario_id, target"
-        )
-        return {
-            (str(scenario), str(target)): int(count)
-            for scenario, target, count in self.connection.all(sql, (benchmark, below))
-        }
-
     def waiting_seqs(self) -> tuple[int, ...]:
         """Return numbers that change when anything is added that a person reviews or labels, and
         when a person does so."""
