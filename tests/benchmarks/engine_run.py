@@ -90,7 +90,7 @@ def scenario(number: int) -> Scenario:
 
 def write_workspace(root: Path, origin: str, job: Job) -> None:
     (root / ".env").write_text(f"BENCH_KEY={KEY}\n", "utf-8")
-    reached = f'source: local, base_url: "{origin}/v1", apikey: "${{BENCH_KEY}}"'
+    reached = f'source: loopback, base_url: "{origin}/v1", apikey: "${{BENCH_KEY}}"'
     targets = "".join(
         f"  - {{id: target-{number + 1}, model: words-{CHUNKS}, {reached}}}\n"
         for number in range(TARGETS)
