@@ -32,7 +32,7 @@ from tools.simulations.array_intervals import (
 )
 from tools.simulations.false_claims import Summed, draw, fitted_gaps, person, summed
 
-PAGE: Final = Path("docs/intervals.md")
+PAGE: Final = Path("docs/simulations/intervals.md")
 COMMAND: Final = "python -m tests.benchmarks coverage"
 _AT_ONCE: Final = 500_000
 """Variants of worlds whose arrays are in memory together."""
@@ -551,7 +551,7 @@ def coverage(
     many such worlds whether it holds the truth: 95% of them should. Of differences the same run
     also says how wide the interval of `_former` is, so that a gain is not one of machine or seed.
     `--every` takes only each so-manieth kind of world, and `--kinds` prints each kind as well.
-    `--write` keeps the tables in docs/intervals.md.
+    `--write` keeps the tables in docs/simulations/intervals.md.
     """
     slack = 2 * sqrt(LEAST * (1 - LEAST) / worlds)
     lines, faults = _introduction(worlds, every, slack), list[str]()

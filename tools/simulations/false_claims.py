@@ -150,7 +150,7 @@ def whole(freedom: Array) -> Array:
     return np.asarray(np.maximum(1, np.floor(freedom + paired._ROUNDING)))
 
 
-PAGE: Final = Path("docs/false-claims.md")
+PAGE: Final = Path("docs/simulations/false-claims.md")
 COMMAND: Final = "python -m tests.benchmarks claims"
 _AT_ONCE: Final = 50
 _APART: Final = 0.3
@@ -652,7 +652,7 @@ def claims(*, worlds: int = 1000, every: int = 1, write: bool = False) -> Iterat
     true. Where nothing differs, every ✓ is false; where targets differ, so is one that names the
     wrong side or parts two that are equal, and each target's range of ranks has to hold all places
     that its true rate, ties included, could claim. `--write` keeps the table in
-    docs/false-claims.md.
+    docs/simulations/false-claims.md.
 
     Many worlds are worked out at once, on arrays; the first of each kind and size are marked by the
     program itself as well, and it is an error where the two do not mark the same.

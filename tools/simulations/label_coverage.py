@@ -27,7 +27,7 @@ from tests.benchmarks.frame import Row, missed, page
 
 NORMAL: Final = NormalDist()
 LEAST: Final = 0.93
-PAGE: Final = Path(__file__).parents[2] / "docs" / "label-coverage.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "simulations" / "label-coverage.md"
 SIZES: Final = (60, 200)
 ROWS: Final = 24
 """Conversations of a base scenario: variants, targets and samples."""
@@ -201,7 +201,7 @@ def labels(*, worlds: int = 300, seed: int = 0, write: bool = False) -> Iterator
     In a simulated world it is known how often the behaviour is present and how often the judge
     finds it. Scenarios differ in how often it is present, and in some kinds of world also in how
     well the judge sees it. A sample is drawn as labels are, and each interval is asked whether it
-    holds the truth. `--write` keeps the table in docs/label-coverage.md. Missed is where any figure
+    holds the truth. `--write` keeps the table in docs/simulations/label-coverage.md. Missed is where any figure
     holds the truth in less than 93% of the worlds of any kind, less two standard errors, with 60 or
     with 200 labels.
     """

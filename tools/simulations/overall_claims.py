@@ -19,7 +19,7 @@ from engine.statistics.paired import ERROR_RATE
 from tests.benchmarks.frame import Row, missed, page
 from tools.simulations.false_claims import draw, slack
 
-PAGE: Final = Path("docs/overall.md")
+PAGE: Final = Path("docs/simulations/overall.md")
 COMMAND: Final = "python -m tests.benchmarks overall"
 LEAST: Final = 0.93
 """Coverage of each interval of a rate."""
@@ -229,7 +229,7 @@ def overall_claims(*, worlds: int = 1000, every: int = 1, write: bool = False) -
     in some than in others, by as much as `differ` says, but no target is better on the whole. So of
     benchmarks like these every mark is false. Of the benchmarks that were drawn, targets do differ,
     and a mark is false where it names the wrong side. The program itself counts and marks each
-    world. `--write` keeps the table in docs/overall.md.
+    world. `--write` keeps the table in docs/simulations/overall.md.
     """
     lines, faults = table(worlds, every=every)
     yield from page(PAGE, [*lines, "", *missed(faults)], faults, write=write)

@@ -17,7 +17,7 @@ from engine.statistics.paired import FamilyPart, levels
 from tests.benchmarks.frame import Row, missed, page
 from tools.simulations.false_claims import Kind, Size, Worlds
 
-PAGE: Final = Path("docs/power.md")
+PAGE: Final = Path("docs/simulations/power.md")
 COMMAND: Final = "python -m tests.benchmarks power"
 TARGETS: Final = (2, 5, 14)
 PLANS: Final = (
@@ -112,7 +112,7 @@ def power(*, worlds: int = 1000, write: bool = False) -> Iterator[Row]:
 
     Worlds are drawn as the plan assumes: a common pass rate, rows of one base scenario as alike as
     is said, targets that pass and fail independently. The others of several targets are all alike,
-    between the two that differ. `--write` keeps the table in docs/power.md.
+    between the two that differ. `--write` keeps the table in docs/simulations/power.md.
     """
     lines, faults = table(worlds)
     yield from page(PAGE, [*lines, "", *missed(faults)], faults, write=write)

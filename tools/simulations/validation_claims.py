@@ -30,7 +30,7 @@ from tests.benchmarks.frame import Row, missed, page
 from tests.late import special
 from tools.simulations.false_claims import slack, summed
 
-PAGE: Final = Path("docs/validation-claims.md")
+PAGE: Final = Path("docs/simulations/validation-claims.md")
 COMMAND: Final = "python -m tests.benchmarks validation"
 BOUND: Final = 0.1
 _RATE: Final = 0.65
@@ -221,7 +221,7 @@ def validation(*, worlds: int = 1000, write: bool = False) -> Iterator[Row]:
     Then one of two targets truly changes by the bound, evenly or in a few base scenarios as a
     whole, and an order that is said to hold is said to wrongly; where nothing changes but what
     chance does, how often it is said is the power. `--write` keeps the table in
-    docs/validation-claims.md.
+    docs/simulations/validation-claims.md.
     """
     lines, faults = table(worlds)
     yield from page(PAGE, [*lines, "", *missed(faults)], faults, write=write)
