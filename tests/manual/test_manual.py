@@ -36,7 +36,7 @@ from tools.manual.configuration import (
 )
 from tools.manual.keys import keys_reference
 from tools.manual.notebook import NOTEBOOK, PAGE, executed
-from tools.manual.pages import BUILT, DECISIONS, DOCS, SETTINGS, committed, filled, in_both_themes
+from tools.manual.pages import BUILT, DOCS, PARTS, SETTINGS, committed, filled, in_both_themes
 from tools.manual.sessions import followed, worked_pages
 from tools.manual.store import store_reference
 from tools.schemas import MADE, schema_texts
@@ -44,10 +44,10 @@ from tui.bindings import bindings_of, key_name
 from tui.own_keys import bound_classes
 
 ROOT: Final = DOCS.parent
-PAGES: Final = sorted(page for page in DOCS.rglob("*.md") if page.parent != DECISIONS)
+PAGES: Final = sorted(page for page in DOCS.rglob("*.md") if page.parent not in PARTS)
 ARCHITECTURE: Final = ROOT / "ARCHITECTURE.md"
-RECORDS: Final = sorted(DECISIONS.glob("*.md"))
-"""Of decisions; the manual has them on one page."""
+RECORDS: Final = sorted(page for folder in PARTS for page in folder.glob("*.md"))
+"""Of decisions and simulations; the manual has those of each on one page."""
 READ_AS_FILES: Final = [
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ARCHITECTURE),
     *(*PAGES, *RECORDS),

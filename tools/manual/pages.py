@@ -18,11 +18,20 @@ from tools.manual.store import store_reference
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 DECISIONS: Final = DOCS / "decisions"
+SIMULATIONS: Final = DOCS / "simulations"
+_SIMULATED: Final = (
+    *("intervals", "false-claims", "power", "overall", "label-coverage", "validation-claims"),
+)
+"""The files of simulations in the order of their page."""
+PARTS: Final = frozenset({DECISIONS, SIMULATIONS})
+"""The folders of files that are parts of one page each."""
 PICTURES: Final = DOCS / "pictures"
 SETTINGS: Final = Path(__file__).with_name("zensical.toml")
 _ASSETS: Final = ("manual.css", "iframe-worker.js")
 _KINDS: Final = (".md", ".svg", ".yaml", ".ipynb")
 _PLACE: Final = re.compile(r"<!-- built: (\w+) -->.*?<!-- /built -->", re.DOTALL)
+_HEADING: Final = re.compile(r"^(#+ )", re.MULTILINE)
+_TO_SIMULATION: Final = re.compile(r"\]\(simulations/([\w-]+)\.md\)")
 _PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+)\.svg\)")
 
 
@@ -47,8 +56,23 @@ def _date_and_title(text: str) -> list[str]:
 
 def _to_decision(link: re.Match[str]) -> str:
     """A link to another record, as one to its part of the page."""
-    title = (DECISIONS / f"{link[1]}.md").read_text("utf-8").split("\n", 1)[0]
-    return f"](#{title.removeprefix('# ').lower().replace(',', '').replace(' ', '-')})"
+    return f"](#{_anchor(DECISIONS / f'{link[1]}.md')})"
+
+
+def _anchor(part: Path) -> str:
+    """Where a file stands in the page of which it is a part."""
+    title = part.read_text("utf-8").split("\n", 1)[0]
+    return title.removeprefix("# ").lower().replace(",", "").replace(" ", "-")
+
+
+def simulations() -> str:
+    """What each simulation has written, as parts of one page."""
+    texts = ((SIMULATIONS / f"{name}.md").read_text("utf-8") for name in _SIMULATED)
+    return "\n\n".join(_HEADING.sub(r"#\1", text.strip()) for text in texts)
+
+
+def _to_simulation(link: re.Match[str]) -> str:
+    return f"](simulations.md#{_anchor(SIMULATIONS / f'{link[1]}.md')})"
 
 
 BUILT: Final[Mapping[str, Callable[[], str]]] = {
@@ -62,6 +86,7 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
     "keys": keys_reference,
     "queries": queries,
     "rules": rules,
+    "simulations": simulations,
     "sources": sources,
     "store": store_reference,
     "vendors": vendors,
@@ -76,7 +101,7 @@ COMMITTED: Final = frozenset(
 
 def filled(text: str) -> str:
     """A page with all that is made from the program. Raises `KeyError` for an unknown name."""
-    return _PLACE.sub(lambda place: BUILT[place[1]](), text)
+    return _TO_SIMULATION.sub(_to_simulation, _PLACE.sub(lambda place: BUILT[place[1]](), text))
 
 
 def committed(text: str) -> str:
@@ -114,7 +139,8 @@ def write_pages(folder: Path) -> None:
     so that whoever watches it sees what did."""
     pages = folder / "docs"
     written = (path for path in DOCS.rglob("*") if path.suffix in _KINDS)
-    wanted = {path.relative_to(DOCS): path for path in written if path.parent != DECISIONS} | {
+    pages_of_their_own = (path for path in written if path.parent not in PARTS)
+    wanted = {path.relative_to(DOCS): path for path in pages_of_their_own} | {
         Path(name): SETTINGS.with_name(name) for name in _ASSETS
     }
     for path in pages.rglob("*"):
