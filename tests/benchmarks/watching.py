@@ -265,10 +265,13 @@ async def _engine(folder: Path, count: int, history: int) -> None:
 # The app
 
 
+Screen = Literal["live", "conversation", "all"]
+
+
 class Asked(NamedTuple):
     folder: Path
     seconds: float
-    by_itself: bool
+    screen: Screen
     slow: bool
     profile: str | None
 
@@ -282,8 +285,10 @@ class Measured(CrosswindApp):
 
     def on_mount(self) -> None:
         super().on_mount()
-        if self._asked.by_itself:
+        if self._asked.screen == "conversation":
             self.navigator.open_conversation(BENCHMARK, key_of(0))
+        elif self._asked.screen == "all":
+            self.navigator.go("All")
         self.run_worker(self._measure(), group="measuring")
 
     async def _measure(self) -> None:
@@ -318,7 +323,7 @@ class Held:
 
 
 def be_app(
-    folder: str, seconds: float, screen: str, slow: bool, history: int, profile: str | None
+    folder: str, seconds: float, screen: Screen, slow: bool, history: int, profile: str | None
 ) -> None:
     """In a process of its own, in a terminal."""
     infos = [
@@ -333,7 +338,7 @@ def be_app(
     link = connect(Path(folder) / "own" / "e.sock", Held)
     watch = Watch.open(Path(folder) / "crosswind.db", infos, link)
     collect_seldom()
-    asked = Asked(Path(folder), seconds, screen == "conversation", slow, profile)
+    asked = Asked(Path(folder), seconds, screen, slow, profile)
     Measured(watch, asked).run()
     watch.close()
 
@@ -341,8 +346,10 @@ def be_app(
 # Whoever measures
 
 
-def terminal(command: Sequence[str], size: str) -> tuple[subprocess.Popen[bytes], int]:
-    """A process in a pseudo terminal of its own."""
+def terminal(
+    command: Sequence[str], size: str, **environ: str
+) -> tuple[subprocess.Popen[bytes], int]:
+    """A process in a pseudo terminal of its own, with these variables besides."""
     main, other = pty.openpty()
     across, down = map(int, size.split("x"))
     fcntl.ioctl(main, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
@@ -353,7 +360,7 @@ def terminal(command: Sequence[str], size: str) -> tuple[subprocess.Popen[bytes]
         stdin=other,
         stdout=other,
         stderr=other,
-        env={**kept, "TERM": "xterm-256color"},
+        env={**kept, "TERM": "xterm-256color", **environ},
         start_new_session=True,
     )
     os.close(other)
@@ -382,8 +389,9 @@ def watching(
     conversations: int = 200,
     seconds: float = 10.0,
     *,
-    screen: Literal["live", "conversation"] = "live",
+    screen: Screen = "live",
     size: str = "120x40",
+    ssh: bool = False,
     slow: bool = False,
     history: int = 0,
     profile: str | None = None,
@@ -392,17 +400,18 @@ def watching(
 
     An engine in a process of its own lets the conversations speak 50 tokens a second each, and
     stores what they have said. The real app, in a real terminal, shows one of them on its live
-    screen, or by itself; `--history` lets that one begin with so many turns of 20,000 characters;
-    `--slow` is that of `crosswind watch`, and `--profile` names a file for a profile of the app's
-    loop. Measured inside it: its CPU time, and how late its event loop wakes; beside it, how late a
-    loop wakes that has nothing else to do, which is the machine's own share of that; and what the
-    terminal is sent.
+    screen, or by itself, or the list of all; with `--ssh` as over SSH. `--history` lets one begin
+    with so many turns of 20,000 characters; `--slow` is that of `crosswind watch`, and `--profile`
+    names a file for a profile of the app's loop. Measured inside it: its CPU time, and how late its
+    event loop wakes; beside it, how late a loop wakes that has nothing else to do, which is the
+    machine's own share of that; and what the terminal is sent.
     """
     late: list[float] = []
     with TemporaryDirectory(prefix="cw") as name, ExitStack() as stack:
         folder = Path(name)
         stack.enter_context(talking(command(be_engine, name, conversations, history)))
-        app, main = terminal(command(be_app, name, seconds, screen, slow, history, profile), size)
+        be = command(be_app, name, seconds, screen, slow, history, profile)
+        app, main = terminal(be, size, **({"SSH_CONNECTION": "here"} if ssh else {}))
         idle = threading.Thread(target=lambda: late.extend(_idle(folder, seconds)), daemon=True)
         idle.start()
         sent = bytes_while_measured(main, folder)

@@ -201,9 +201,9 @@ def labels(*, worlds: int = 300, seed: int = 0, write: bool = False) -> Iterator
     In a simulated world it is known how often the behaviour is present and how often the judge
     finds it. Scenarios differ in how often it is present, and in some kinds of world also in how
     well the judge sees it. A sample is drawn as labels are, and each interval is asked whether it
-    holds the truth. `--write` keeps the table in docs/simulations/label-coverage.md. Missed is where any figure
-    holds the truth in less than 93% of the worlds of any kind, less two standard errors, with 60 or
-    with 200 labels.
+    holds the truth. `--write` keeps the table in docs/simulations/label-coverage.md. Missed is
+    where any figure holds the truth in less than 93% of the worlds of any kind, less two standard
+    errors, with 60 or with 200 labels.
     """
     with ProcessPoolExecutor() as pool:
         jobs = {

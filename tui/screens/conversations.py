@@ -276,6 +276,7 @@ class AllScreen(VerdictsScreen):
     # What is drawn
 
     def draw(self, board: Board | None, moment: Instant) -> None:
+        self._state.sorts_itself = self._shows_failures or not self._table.item
         super().draw(board, moment)
         if not self.is_running:
             return
@@ -284,11 +285,10 @@ class AllScreen(VerdictsScreen):
             self._failures.parked = parked
             self._failures.fill()
         self._draw_changed()
-        rests = self._state.missed is None and not self._table.item
         due = moment.seconds - self._found_at >= max(
             0 if self._shows_failures else SORT_SECONDS, 10 * self._took
         )
-        if self._state.is_behind and due and (rests or self._shows_failures):
+        if self._state.is_behind and due and self._state.sorts_itself:
             self._found_at = moment.seconds
             self._find()
         if moment.seconds - self._spoken_at >= SPEAK_SECONDS and self._state.missed is None:

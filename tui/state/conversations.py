@@ -20,7 +20,7 @@ from engine.store.conversations import (
 from engine.watch import BenchmarkInfo
 from tui.format import SPEAKER_NAMES, conversation_id
 from tui.state.related import Subject
-from tui.state.verdicts import STAR_MARK, KnownNames, RowMarks, VerdictsState, cell
+from tui.state.verdicts import STAR_MARK, WIDE, KnownNames, RowMarks, VerdictsState, cell
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, told_apart
 from tui.text.wrap import Cells, Heading
@@ -64,6 +64,8 @@ class AllState(VerdictsState):
         """Conversations to be drawn anew, by benchmark and id."""
         self.behind: set[tuple[str, str]] = set()
         """Those that have changed since the list was made, which may stand elsewhere now."""
+        self.sorts_itself = True
+        """Whether the list is made anew without a key, as the cursor rests at its top."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         if self.missed is not None:
@@ -146,6 +148,9 @@ class AllState(VerdictsState):
             if column not in {Column.END, Column.JUDGE, Column.METRIC}
         }
 
+    def _shown_groups(self, width: int) -> tuple[tuple[str, ...], ...]:
+        return self.groups if width >= WIDE else ()
+
     def columns(
         self, benchmarks: Sequence[BenchmarkInfo], width: int, judges: Sequence[str] = ()
     ) -> list[Heading]:
@@ -180,7 +185,7 @@ class AllState(VerdictsState):
         ]
         if marked:
             pieces.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
-        if self.is_behind:
+        if self.is_behind and not self.sorts_itself:
             pieces.insert(0, Piece("changed, F5  ", Ink.ACCENT))
         if self.missed is not None:
             pieces.insert(0, Piece(f"{self.missed.words}  ", Ink.WARN))

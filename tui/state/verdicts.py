@@ -255,8 +255,8 @@ class VerdictsState:
         """The columns on a screen of so many cells, as wide as what is in them needs; several
         benchmarks and several judges have one more each. `judges` are those that count. Where not
         all fit, the less useful ones give way to a legible group and justification."""
-        widths = self._own_widths(benchmarks, width, judges)
-        wanted = self._legible_group + BECAUSE_WIDTH
+        widths, groups = self._own_widths(benchmarks, width, judges), self._shown_groups(width)
+        wanted = _legible_width(groups) + BECAUSE_WIDTH
         for column, least in _GIVE_WAY.items():
             missing = wanted - _left_of(width, widths)
             if missing <= 0:
@@ -264,9 +264,9 @@ class VerdictsState:
             if column in widths:
                 partly = widths[column] - missing if column is Column.JUDGE else 0
                 widths[column] = max(partly, least)
-        if self.groups:
+        if groups:
             after = [widths.get(column, 0) for column in (Column.JUDGE, Column.TURNS)]
-            widths[Column.WHO] = self._group_width(_left_of(width, widths), after)
+            widths[Column.WHO] = _group_width(groups, _left_of(width, widths), after)
         return [
             Heading(
                 column,
@@ -289,7 +289,7 @@ class VerdictsState:
             Column.ID: self.id_width(width),
             Column.BENCHMARK: _benchmark_width(names, width) if len(names) > 1 else 0,
             Column.METRIC: 8,
-            Column.WHO: WHO_WIDTH if self.groups else 0,
+            Column.WHO: WHO_WIDTH if self._shown_groups(width) else 0,
             Column.TURNS: min(max(len("turns"), turns), MOST_TURNS) + 2,
             Column.END: 10,
             Column.JUDGE: _judge_width(judges) if self.has_judges else 0,
@@ -297,23 +297,10 @@ class VerdictsState:
         }
         return {column: wide for column, wide in widths.items() if wide or column is Column.BECAUSE}
 
-    def _group_width(self, room: int, after: Iterable[int]) -> int:
-        """The cells of a demographic group where it and the justification have so much room. Where
-        that is too little for it, it takes that of the columns `after` it, the last first."""
-        longest = max(map(length_of_group, self.groups))
-        if room - BECAUSE_WIDTH >= self._legible_group:
-            room -= BECAUSE_WIDTH
-        for wide in after:
-            if wide and room < self._legible_group:
-                room += wide + 1
-        return max(min(longest, max(room, WHO_WIDTH)), len("who ▴"))
-
-    @property
-    def _legible_group(self) -> int:
-        """The cells in which each value of each demographic group can be read."""
-        return max(
-            (length_of_group([part[:WHO_PART] for part in who]) for who in self.groups), default=0
-        )
+    def _shown_groups(self, width: int) -> tuple[tuple[str, ...], ...]:
+        """The demographic groups, where they have a column on a screen of so many cells."""
+        del width
+        return self.groups
 
     def empty(self) -> Line:
         """The line shown in place of rows."""
@@ -380,6 +367,23 @@ def _judge_width(judges: Sequence[str]) -> int:
     low, high = JUDGE_WIDTH
     longest = max(map(cell_len, judges), default=high)
     return max(min(longest + _OTHERS, high), low)
+
+
+def _group_width(groups: Collection[tuple[str, ...]], room: int, after: Iterable[int]) -> int:
+    """The cells of a demographic group where it and the justification have so much room. Where
+    that is too little for it, it takes that of the columns `after` it, the last first."""
+    longest, legible = max(map(length_of_group, groups)), _legible_width(groups)
+    if room - BECAUSE_WIDTH >= legible:
+        room -= BECAUSE_WIDTH
+    for wide in after:
+        if wide and room < legible:
+            room += wide + 1
+    return max(min(longest, max(room, WHO_WIDTH)), len("who ▴"))
+
+
+def _legible_width(groups: Iterable[tuple[str, ...]]) -> int:
+    """The cells in which each value of each demographic group can be read."""
+    return max((length_of_group([part[:WHO_PART] for part in who]) for who in groups), default=0)
 
 
 def _left_of(width: int, widths: Mapping[Column, int]) -> int:
