@@ -1089,5 +1089,9 @@ def test_scenarios_and_the_judge_s_reasons_stream_like_a_conversation(theatre: T
         ]
         await theatre.tick(pilot)
         assert "reasoning: It holds.▍" in on_screen(pilot)
+        await theatre.open(pilot, "enter")
+        theatre.link.writing[0] = replace(theatre.link.writing[0], text="reasoning: It holds on.")
+        await theatre.tick(pilot)
+        assert "reasoning: It holds on.▍" in on_screen(pilot)
 
     theatre.perform(script)

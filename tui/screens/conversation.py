@@ -32,6 +32,7 @@ from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
 from tui.screens.base import DEFINITION, Shell, WatchingScreen
 from tui.services.ticker import begin_instead
+from tui.state.explanations import judging_blocks
 from tui.state.headline import info_of, measured, votes_line
 from tui.state.others import other_conversations
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef, comparison_partners
@@ -123,6 +124,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._number: int | None = None if at is None else at.take
         """Number of the take that was chosen; None for the one that counts."""
         self._dialogue: Dialogue | None = None
+        self._judging: Sequence[Block] = ()
+        """What a judge writes about it right now."""
         self._thoughts = False
         self._setup = False
         self._missed: UnseenCounts | None = None
@@ -205,13 +208,13 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                     pass
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        del board, moment
+        del moment
         if self._missed is None:
-            self._draw()
+            self._draw(board)
         else:
             self._draw_lines()
 
-    def _draw(self) -> None:
+    def _draw(self, board: Board | None) -> None:
         wide = self._is_wide
         changed = self._reload or wide != self._was_wide
         self._was_wide = wide
@@ -220,6 +223,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         dialogue = self._dialogue
         if dialogue is not None and dialogue.listen(self.watched.link):
             changed = True
+        judging = [] if dialogue is None else judging_blocks(board, dialogue)
+        changed, self._judging = changed or judging != self._judging, judging
         if changed:
             self._draw_sheets(wide=wide)
         self._draw_lines()
@@ -343,7 +348,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened, self._awaits_take = True, False, False
-        self._draw()
+        self._draw(self.shell.ticker.board)
 
     @property
     def _is_wide(self) -> bool:
@@ -453,6 +458,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             marks = merged_marks(evidence(self._dialogue.messages, self._verdicts), self._found)
             thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
             blocks += self._dialogue.blocks(thoughts=thoughts, marks=marks)
+            blocks += self._judging
         if self._problem is not None:
             text = display_text(self._problem)
             blocks.append(Passage("problem", "problem", text, Ink.BAD, Ink.BAD))

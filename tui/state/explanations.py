@@ -153,6 +153,25 @@ def _then(board: Board | None) -> str:
     return "The run ends when the metrics are written."
 
 
+def writing_now(board: Board | None, benchmark: str) -> list[Writing]:
+    """What a model writes right now of metrics and scenarios."""
+    written = () if board is None else board.writing
+    stages = _WRITING.values()
+    return [each for each in written if each.benchmark == benchmark and each.stage in stages]
+
+
+def judging_blocks(board: Board | None, dialogue: Dialogue) -> list[Block]:
+    """What a judge writes right now about a conversation that has ended."""
+    if board is None or dialogue.take is None or dialogue.take.stop_reason is None:
+        return []
+    row = dialogue.shown.benchmark, Stage.EVALUATE, str(dialogue.shown.key)
+    return [
+        writing_block(each, "judge")
+        for each in board.writing
+        if (each.benchmark, each.stage, each.unit) == row
+    ]
+
+
 def writing_block(writing: Writing, label: str) -> Passage:
     """What a model writes right now."""
     key = ("writing", writing.stage, writing.unit)

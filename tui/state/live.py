@@ -20,7 +20,6 @@ from engine.facts import (
     StateChanged,
     TakeEnded,
     VerdictGiven,
-    Writing,
 )
 from engine.link import AgentStatus, Board
 from engine.store.records import VerdictRow
@@ -47,9 +46,11 @@ from tui.state.explanations import (
     awaits_verdict,
     end_words,
     explain,
+    judging_blocks,
     left_above,
     verdict_stamp,
     writing_block,
+    writing_now,
 )
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower, FollowMode
@@ -93,7 +94,6 @@ _METRICS_HEIGHT: Final = 10
 _END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
 """Phases in which it is unknown when the run ended."""
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.?!])\s+")
-_WRITTEN: Final = {Stage.GEN_METRICS, Stage.GEN_SCENARIOS}
 _SPOKEN: Final = {RunPhase.RUNNING, RunPhase.DRAINING}
 """Phases in which new messages can be expected."""
 
@@ -350,7 +350,7 @@ class LiveState:
         self.dialogue, self._above = None, []
         info = self.info
         # the run's status is part of the subject: another status is another text, read from the top
-        writing = [] if info is None else self._writing(info.name)
+        writing = [] if info is None else writing_now(self.board, info.name)
         subject = self.status, None if info is None else info.name, bool(writing)
         scores = None if info is None else self.scores.of(info.name)
         through = None if scores is None else scores.through
@@ -364,16 +364,6 @@ class LiveState:
         # like a conversation, it is followed while it grows
         return PaneUpdate(blocks, another, follow=bool(writing))
 
-    def _writing(self, benchmark: str, unit: str | None = None) -> list[Writing]:
-        """What is written of metrics and scenarios, or for the verdict on a conversation."""
-        written = () if self.board is None else self.board.writing
-        return [
-            each
-            for each in written
-            if each.benchmark == benchmark
-            and (each.stage in _WRITTEN if unit is None else each.unit == unit)
-        ]
-
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
         dialogue = self.dialogue
         if dialogue is None or dialogue.shown != shown:
@@ -386,14 +376,13 @@ class LiveState:
             dialogue = self.dialogue = Dialogue(shown, 0 if info is None else info.turns)
             self._load(dialogue)
         dialogue.listen(self._watch.link)
-        judged = self._writing(shown.benchmark, str(shown.key)) if self.has_ended else []
+        judged = judging_blocks(self.board, dialogue)
         another = self._compare(shown, (dialogue.version, self.thoughts, judged))
         if another is None:
             return None
         # a new version of it is a sign of life, whether it was spoken or read
         self._spoken_at = self.seconds
-        blocks = [*self._above, *self._blocks(dialogue)]
-        blocks += [writing_block(each, "judge") for each in judged]
+        blocks = [*self._above, *self._blocks(dialogue), *judged]
         return PaneUpdate(blocks, another, follow=True)
 
     def _compare(self, subject: object, version: object) -> bool | None:
