@@ -156,11 +156,10 @@ _UNKNOWN: Final = re.compile(
 )
 _A_VALUE: Final = re.compile(
     r"unsupported[ _]value|invalid[ _]value|does not support ['\"`\d]|supported values|should be"
-    r"|\bone of\b|not a valid|invalid (?:reasoning|effort)",
+    r"|\bone of\b|not a valid|invalid (?:reasoning|effort)|only the default|may only be"
+    r"|only \w+=\S+ is supported",
     re.IGNORECASE,
 )
-_ONLY_DEFAULT: Final = re.compile(r"only the default", re.IGNORECASE)
-"""Said of a parameter that may be sent, but not chosen."""
 _OUT_OF_RANGE: Final = re.compile(
     r"must be|between|less than|greater than|at least|at most|maximum|minimum"
     r"|too (large|small|high|low)|out of range|exceeds",
@@ -266,7 +265,7 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     # "max_tokens must be at most 4096" names a parameter without refusing it
     if _OUT_OF_RANGE.search(failure.message) and not _UNKNOWN.search(failure.message):
         return None
-    if _refuses_value(failure):
+    if _A_VALUE.search(f"{failure.code} {failure.message}"):
         return None
     param = failure.param.lower()
     for name, spellings in _DROPPABLE.items():
@@ -283,11 +282,6 @@ def _refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     if first is None and param.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
         return param.split(".")[0]
     return None if first is None else first[1]
-
-
-def _refuses_value(failure: Failure) -> bool:
-    said = f"{failure.code} {failure.message}"
-    return _A_VALUE.search(said) is not None and _ONLY_DEFAULT.search(said) is None
 
 
 def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
@@ -308,7 +302,9 @@ def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
             name
             for name in settings
             if any("_" in word and word in message for word in _DROPPABLE.get(name, (name,)))
-            or any(marked in message for marked in (f"'{name}'", f'"{name}"', f"`{name}`"))
+            or any(
+                marked in message for marked in (f"'{name}'", f'"{name}"', f"`{name}`", f"{name}=")
+            )
             or message.startswith((f"body.{name} ", f"{name} ", f"{name}: "))
         ),
         None,

@@ -54,12 +54,6 @@ def taught(
         ("Unsupported parameter: 'temperature' is not supported", "temperature", "temperature"),
         ("temperature: this parameter is not supported with this model", "", "temperature"),
         (
-            "Unsupported value: 'temperature' does not support 0.5. Only the default (1) value is "
-            "supported.",
-            "temperature",
-            "temperature",
-        ),
-        (
             "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens'.",
             "max_tokens",
             "max_tokens",
@@ -82,7 +76,10 @@ def test_a_named_parameter_is_left_out(message: str, param: str, name: str) -> N
     [
         "temperature must be between 0 and 2",
         "max_tokens is too large: the maximum is 4096",
-        "Unsupported value: 'temperature' does not support 0.5",
+        "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default "
+        "(1) value is supported.",
+        "`temperature` may only be set to 1 when thinking is enabled.",
+        "o9 models don't support temperature=0.5. Only temperature=1 is supported.",
         "Unsupported parameter: 'top_k'",
         "the temperature_scale is unknown",
         "something else",
@@ -101,6 +98,14 @@ def test_a_bad_value_or_a_name_that_was_not_sent_is_no_lesson(message: str) -> N
         ("nope", "provider.order", "provider"),
         ("top_k must be -1 (disable), or at least 1, got 0.", "", "top_k"),
         ("temperature must be between 0 and 2", "", "temperature"),
+        (
+            "Unsupported value: 'temperature' does not support 0.5 with this model. Only the "
+            "default (1) value is supported.",
+            "",
+            "temperature",
+        ),
+        ("`temperature` may only be set to 1 when thinking is enabled.", "", "temperature"),
+        ("o9 don't support temperature=0.5. Only temperature=1 is supported.", "", "temperature"),
         ("output_config.effort: Input should be 'low' or 'high'", "", "reasoning_effort"),
         ("Unsupported value: 'minimal' is no `reasoning_effort` here", "", "reasoning_effort"),
         ("Unsupported: the provider is unknown", "", None),
