@@ -24,6 +24,8 @@ class Placeholder(StrEnum):
 PLACEHOLDER: Final = re.compile(r"\$([A-Za-z_]+)")
 FROM_HEADER: Final = "header "
 """Prefix for naming a header where a path into JSON is allowed too."""
+FROM_COOKIES: Final = "cookies"
+"""In place of a path or a header: the cookies that an application sets."""
 LONGEST_PATH: Final = 200
 _STEP: Final = re.compile(r"[^\s.]+")
 

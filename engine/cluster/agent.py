@@ -32,14 +32,14 @@ from engine.config.secrets import Environment, Secret
 from engine.config.values import filled_in
 from engine.errors import CrosswindError, InputError
 from engine.providers.agents import RemoteRequest
-from engine.providers.endpoint import Wire, address, checked_address
+from engine.providers.endpoint import Application, Wire, address, checked_address
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import most_connections, raise_limit
-from engine.providers.http.pool import ConnectionPool
-from engine.providers.http.transport import Fault, HostPort
+from engine.providers.http.pool import ConnectionPool, open_transport
+from engine.providers.http.transport import Fault, HostPort, Transport
 from engine.providers.protocols.base import ChatRequest, written_body
 from engine.providers.real import dialect_of
-from engine.providers.redaction import Redactor
+from engine.providers.redaction import Redactor, secret_parts
 from engine.trust import NOWHERE
 
 MOST_AT_ONCE: Final = 500
@@ -150,7 +150,7 @@ class Agent:
         self._values: dict[str, str] = {}
         self._root = _NOWHERE
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._transports: dict[tuple[Wire, str, bytes], ConnectionPool] = {}
+        self._transports: dict[tuple[Wire, str, bytes, bool], Transport] = {}
         self._outbox: _ReportQueue | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lease: asyncio.Task[None] | None = None
@@ -279,7 +279,7 @@ class Agent:
         outbox, where = self._outbox, request.destination
         assert outbox is not None  # noqa: S101  (created by the greeting)
         dialect = dialect_of(where.wire, where.application)
-        transport = await self._transport(where.wire, filled.url, filled.key)
+        transport = await self._transport(where.wire, filled.url, filled.key, where.application)
         reply = ReplyBuffer(lambda words: outbox.text(number, words), time.monotonic)
         result = CallResult(dialect.parser(), reply, meant=filled.ask.means)
         began = time.monotonic()
@@ -294,12 +294,15 @@ class Agent:
         )
         return _outcome(result, filled.redact, began)
 
-    async def _transport(self, wire: Wire, url: str, key: str) -> ConnectionPool:
-        name = (wire, url, hashlib.blake2b(key.encode(), digest_size=16).digest())
+    async def _transport(
+        self, wire: Wire, url: str, key: str, application: Application | None
+    ) -> Transport:
+        follows = application is not None and application.follow_redirects
+        name = (wire, url, hashlib.blake2b(key.encode(), digest_size=16).digest(), follows)
         if name not in self._transports:
             # in a thread, because its first call imports much
-            where = await asyncio.to_thread(address, wire, url, key)
-            self._transports.setdefault(name, ConnectionPool(where))
+            where = await asyncio.to_thread(address, wire, url, key, follow_redirects=follows)
+            self._transports.setdefault(name, open_transport(where))
         return self._transports[name]
 
     def _with_variables(self, request: RemoteRequest) -> _ResolvedRequest:
@@ -317,7 +320,7 @@ class Agent:
         body, secrets = filled_in(
             request.ask.extra_body, environment, where="extra_body", to=NOWHERE
         )
-        redact = Redactor([key, *headers.values(), *secrets])
+        redact = Redactor([key, *secret_parts(headers), *secrets])
         return _ResolvedRequest(url, key, headers, replace(request.ask, extra_body=body), redact)
 
 

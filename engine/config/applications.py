@@ -11,10 +11,13 @@ from engine.config.values import HTTP, PER_CONVERSATION, PYTHON, json_problems
 from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
-from engine.json_template import Placeholder, misplaced_placeholders, placeholders
+from engine.json_template import FROM_COOKIES, Placeholder, misplaced_placeholders, placeholders
 
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
-    HTTP: frozenset({"url", "request", "reply", "stream", "headers", "session", "session_from"}),
+    HTTP: frozenset(
+        {"url", "request", "reply", "stream", "headers", "session", "session_from"}
+        | {"follow_redirects"}
+    ),
     PYTHON: frozenset({"call", "processes"}),
 }
 """Keys that only targets of this source have."""
@@ -131,10 +134,15 @@ def _message_problems(
     """Problems of a request that does not tell the application the whole conversation."""
     here = (*at, "request")
     keeps_session = keys.get("session") == PER_CONVERSATION
-    if keeps_session and Placeholder.SESSION not in names:
+    by_cookies = keys.get("session_from") == FROM_COOKIES
+    if keeps_session and not by_cookies and Placeholder.SESSION not in names:
         what = f"`session: {PER_CONVERSATION}` needs `$session` in the request"
-        hint = "write it where the application expects the name of the conversation"
+        hint = "write it where the conversation's name is expected, or `session_from: cookies`"
         yield document.problem(here, what, hint=hint, of_key=True)
+    own = [name for name in keys.get("headers") or () if str(name).lower() == "cookie"]
+    if by_cookies and own:
+        what = f"`session_from: {FROM_COOKIES}` sends the cookies that the application has set"
+        yield document.problem((*at, "headers", own[0]), what, hint="delete it", of_key=True)
     if keys.get("session_from") is not None and not keeps_session:
         what = f"`session_from` is for `session: {PER_CONVERSATION}`"
         yield document.problem((*at, "session_from"), what, hint="write that, too", of_key=True)

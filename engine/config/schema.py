@@ -371,11 +371,13 @@ class Target(ModelSpec):
     """For `source: http`: `per conversation` sends only the new message each time, with a
     `$session` that identifies the conversation."""
     session_from: SessionPath | None = Field(
-        default=None, description="a path such as `conversation.id`, or `header NAME`"
+        default=None, description="a path such as `conversation.id`, `header NAME`, or `cookies`"
     )
     """For `session: per conversation`: where each answer has the application's own name for the
     conversation. The first message is then sent without `$session`, each later one with the name in
-    the last answer."""
+    the last answer; `cookies` are sent back as such."""
+    follow_redirects: bool = Field(default=False, description="`true` or `false`")
+    """For `source: http`: whether to go where an answer redirects, on the same host."""
 
     call: Call | None = Field(default=None, description="`package.module:function`")
     """For `source: python`: the function that replies; the workspace's folder is searched first."""

@@ -31,7 +31,7 @@ from engine.pipeline.models import (
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import Endpoint
 from engine.providers.functions.model import unusable_reason
-from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.pool import open_transport
 from engine.providers.http.proxies import no_proxy_entry, proxy_for
 from engine.providers.model import (
     Attempt,
@@ -259,7 +259,7 @@ async def call(
     are in the order of the models, those of this machine first."""
     accounts = Accounts(
         retry_policy=_ONCE,
-        open_transport=lambda address: ConnectionPool(address, connect_s=_CONNECT_S),
+        open_transport=lambda address: open_transport(address, connect_s=_CONNECT_S),
     )
     own = [model for model in models if model.endpoint is None]
     others = [model for model in models if model.endpoint is not None]

@@ -58,6 +58,7 @@ class Destination:
     """The name of the key for people: its variable."""
     hides_path: bool = field(default=False, compare=False)
     """Whether a variable is in its address, so that its path may be a key."""
+    follow_redirects: bool = field(default=False, compare=False)
 
     @property
     def subject(self) -> str:
@@ -99,6 +100,7 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
             endpoint.secrets,
             name or "apikey",
             hides_path=model.hides_path,
+            follow_redirects=bool(endpoint.application and endpoint.application.follow_redirects),
         )
 
 
@@ -172,7 +174,7 @@ async def listed(place: Destination, *, longest_s: float) -> ModelListing:
     """An account's list of models. Never raises: the result has the failure."""
     url, headers = await asyncio.to_thread(_question, place)
     listing = ModelListing()
-    await listing.ask(Address(url, headers, kept=False), longest_s)
+    await listing.ask(Address(url, headers), longest_s)
     return listing
 
 
@@ -288,13 +290,16 @@ def _answered_otherwise(place: Destination, status: int, location: str, reached:
     if 300 <= status < 400:
         target = "" if place.hides_path else redirect_words(location)
         elsewhere = f" to {target}" if target else ""
-        tail = "" if place.wire.is_application else f" without {_MODELS}"
-        return _finding(
-            place,
-            Severity.PROBLEM,
-            f"{reached}, but it redirects{elsewhere} ({status}), which a run never follows",
-            f"write the address that it redirects to{tail} into base_url, if you trust it",
-        )
+        if place.follow_redirects:
+            words = f"{reached}; it redirects{elsewhere} ({status}): a run follows on the same host"
+            return _finding(place, Severity.NOTE, words)
+        words = f"{reached}, but it redirects{elsewhere} ({status}), which a run does not follow"
+        hint = f"write the address that it redirects to without {_MODELS} into base_url, if you"
+        if place.wire.is_application:
+            hint = (
+                "write that address into url, or `follow_redirects: true` on the same host, if you"
+            )
+        return _finding(place, Severity.PROBLEM, words, f"{hint} trust it")
     state = Severity.PROBLEM if status >= 500 else Severity.NOTE
     return _finding(place, state, f"{reached}, but it answers with {status}")
 

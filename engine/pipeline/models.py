@@ -234,7 +234,11 @@ def _application_of(
         headers=all_headers,
         request=lambda: ExtraBody(*filled_in(request, environment, where=where, to=to)),
         application=Application(
-            target.reply, target.stream, target.keeps_session, target.session_from
+            target.reply,
+            target.stream,
+            target.keeps_session,
+            target.session_from,
+            target.follow_redirects,
         ),
         served_as=tuple(environment.resolve(name, where=where, to=to) for name in target.served_as),
         only_this=target.served_model == "same",

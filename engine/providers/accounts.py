@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from engine.errors import StopRequested
 from engine.providers.agents import Agents
@@ -26,9 +26,6 @@ from engine.providers.http.transport import Address, Fault, HostPort, Transport
 from engine.providers.limiter import MOST, Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
 from engine.providers.retry import RetryPolicy, StandingFailure
-
-if TYPE_CHECKING:
-    from engine.providers.http.pool import ConnectionPool
 
 
 def _utc_now() -> datetime:
@@ -308,19 +305,17 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(NEW_OBJECTS)
 
 
-def _connection_pool() -> type[ConnectionPool]:
-    # imported here, as a run on scripted models does not need it (16 ms, and 34 ms for `address`)
-    from engine.providers.http.pool import ConnectionPool
-
-    return ConnectionPool
-
-
 def _open_transport(where: Address) -> Transport:
-    return _connection_pool()(where)
+    # imported here, as a run on scripted models does not need it (16 ms, and 34 ms for `address`)
+    from engine.providers.http.pool import open_transport
+
+    return open_transport(where)
 
 
 async def _probe(host_port: HostPort) -> bool:
-    return await _connection_pool().accepts_connection(host_port)
+    from engine.providers.http.pool import ConnectionPool  # as above
+
+    return await ConnectionPool.accepts_connection(host_port)
 
 
 async def _reaches_itself(host_port: HostPort) -> bool:
@@ -357,31 +352,40 @@ class Accounts:
         )
         self.agents = agents
         self._open_transport = open_transport
-        self._open: dict[tuple[Wire, str, bytes], Account] = {}
+        self._open: dict[tuple[Wire, str, bytes, bool], Account] = {}
         self._opening = asyncio.Lock()
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
-    async def account(self, wire: Wire, base_url: str, key: str) -> Account:
+    async def account(
+        self, wire: Wire, base_url: str, key: str, *, follow_redirects: bool = False
+    ) -> Account:
         """Return the account of a key, which must have been checked."""
         # by a digest, so that no table is keyed with keys
-        name = (wire, base_url, hashlib.blake2b(key.encode(), digest_size=16).digest())
+        name = (
+            wire,
+            base_url,
+            hashlib.blake2b(key.encode(), digest_size=16).digest(),
+            follow_redirects,
+        )
         known = self._open.get(name)
         if known is not None:
             return known
         # checked again inside: of a thousand calls without an account only one opens it
         async with self._opening:
             if name not in self._open:
-                where = await asyncio.to_thread(self._prepare, wire, base_url, key)
+                where = await asyncio.to_thread(
+                    self._prepare, wire, base_url, key, follow_redirects=follow_redirects
+                )
                 cooldown = Cooldown(self.clock.monotonic)
                 self._open[name] = Account(
                     self._open_transport(where), self.clock, self.most_at_once, cooldown
                 )
             return self._open[name]
 
-    def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
+    def _prepare(self, wire: Wire, base_url: str, key: str, *, follow_redirects: bool) -> Address:
         """Do what is slow the first time because of its imports; runs on a thread."""
         self.prices.load()
-        result = address(wire, base_url, key)
+        result = address(wire, base_url, key, follow_redirects=follow_redirects)
         _tune_garbage_collector()
         return result
 
@@ -390,7 +394,7 @@ class Accounts:
         # copied, as other threads call this while the loop opens accounts
         return [
             account
-            for (at_wire, at_url, _), account in list(self._open.items())
+            for (at_wire, at_url, *_), account in list(self._open.items())
             if (at_wire, at_url) == (wire, base_url)
         ]
 

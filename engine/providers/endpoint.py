@@ -78,8 +78,9 @@ class Application:
     stream: str | None
     keeps_session: bool = False
     session_from: str | None = None
-    """Where an answer has the application's name for the conversation: a path, or `header NAME`.
-    None if the name is ours."""
+    """Where an answer has the application's name for the conversation: a path, `header NAME`, or
+    `cookies`. None if the name is ours."""
+    follow_redirects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +338,7 @@ PATHS: Final = {
 _ANY_ANSWER = "application/json, text/event-stream"
 
 
-def address(wire: Wire, base_url: str, key: str) -> Address:
+def address(wire: Wire, base_url: str, key: str, *, follow_redirects: bool = False) -> Address:
     """Return the URL and headers that the official clients would use, which the tests compare.
 
     The clients are not imported here, as that takes 0.5 s of CPU (openai) or 1.1 s (anthropic), as
@@ -357,7 +358,7 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
         "User-Agent": "crosswind",
     }
     if wire.is_application:
-        # a kept connection can break during a request, which would then be sent a second time
-        return Address(str(httpx2.URL(base_url)), headers, kept=wire is not Wire.SESSION)
+        url = str(httpx2.URL(base_url))
+        return Address(url, headers, of_application=True, follow_redirects=follow_redirects)
     headers["Authorization"] = f"Bearer {key}"
     return Address(str(httpx2.URL(base_url.removesuffix("/") + PATHS[wire])), headers)

@@ -22,7 +22,7 @@ from engine.providers.protocols.application import ApplicationDialect, requested
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.protocols.responses import ResponsesDialect
-from engine.providers.redaction import Redactor
+from engine.providers.redaction import Redactor, secret_parts
 from engine.providers.sender import OnNote, Sender
 from engine.providers.served_model import ExpectedModel
 from engine.providers.waits import HeldCalls, whole_seconds
@@ -122,9 +122,15 @@ class RealModel(ReportingModel):
             extra = endpoint.extra_body()
         except InputError as error:
             raise ModelError(f"{self.label}: {error}", retryable=False) from None
-        account = await self.sender.accounts.account(endpoint.wire, endpoint.base_url, key)
+        app = endpoint.application
+        account = await self.sender.accounts.account(
+            endpoint.wire,
+            endpoint.base_url,
+            key,
+            follow_redirects=app is not None and app.follow_redirects,
+        )
         destination = None
-        secrets = [key, *headers.values(), *extra.secrets, *endpoint.secrets]
+        secrets = [key, *secret_parts(headers), *extra.secrets, *endpoint.secrets]
         if (written := endpoint.as_written) is not None:
             # the names of variables are not secret
             secrets = [*endpoint.secrets]
@@ -147,7 +153,7 @@ class RealModel(ReportingModel):
             on_attempt=self.on_attempt,
             batch=self._batch(key, {**self.sender.dialect.headers(ask), **headers}, seed),
         )
-        where = None if endpoint.application is None else endpoint.application.session_from
+        where = None if app is None else app.session_from
         is_first = not any(message.role is MessageRole.ASSISTANT for message in messages)
         if where is not None and is_first and reply.session is None:
             words = f"{self.label}: the answer has no session at `{where}`"

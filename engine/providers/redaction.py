@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -89,6 +89,14 @@ class Redactor:
         text = text[:_READ]
         begun = (_partial_match_length(text, spelling) for spelling in self._spellings)
         return text[: _READ - max(begun, default=0)]
+
+
+def secret_parts(headers: Mapping[str, str]) -> Iterator[str]:
+    """The values of headers, and what of them is secret by itself: a key behind its scheme, a
+    password behind a user's name."""
+    for value in headers.values():
+        credentials = value.partition(" ")[2].strip()
+        yield from (value, credentials, credentials.partition(":")[2])
 
 
 def _partial_match_length(text: str, spelling: str) -> int:

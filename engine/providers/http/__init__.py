@@ -2,10 +2,12 @@
 
 `pool` keeps connections, `connector` opens them (names, sockets, `proxies`, TLS), `connection`
 sends a request and passes each piece of its response, decompressed, to a handler as soon as it
-arrives; `transport` has the types that they share with their callers.
+arrives; `transport` has the types that they share with their callers. Applications are reached by
+httpx, in `application`.
 
-Why it is our own: behind the same protocol (`transport.Transport`) and over loopback it is compared
-with aiohttp and httpx2. `python -m tests.benchmarks transports` prints, for 111 answers of which 18
+Why it is our own for the streams of the chat protocols: behind the same protocol
+(`transport.Transport`) and over loopback it is compared with aiohttp and httpx2. `python -m
+tests.benchmarks transports` prints, for 111 answers of which 18
 are bad, each in 5 segmentations, and for 150 unsolicited answers each on a connection that is idle
 and on one that is reused at once:
 

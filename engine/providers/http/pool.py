@@ -17,7 +17,7 @@ from engine.providers.http.connector import (
     system_trust,
 )
 from engine.providers.http.descriptors import any_left, most_connections, wait_words
-from engine.providers.http.proxies import proxy_for
+from engine.providers.http.proxies import is_of_proxy, proxy_for
 from engine.providers.http.transport import (
     SPEAKS_TLS,
     Address,
@@ -26,6 +26,7 @@ from engine.providers.http.transport import (
     HostPort,
     OnBody,
     OnResponse,
+    Transport,
     TransportFailure,
 )
 
@@ -66,7 +67,6 @@ class ConnectionPool:
         """The event loop of the idle connections; None before there was one."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
-        self._reuses = address.kept
         self._connecting = 0
         _POOLS.add(self)
         self._url = address.url
@@ -97,7 +97,7 @@ class ConnectionPool:
 
         def responds(status: int, headers: Mapping[str, str]) -> OnBody:
             self._could_be_tls = False
-            if self._connector.is_relayed and _is_of_proxy(status, headers):
+            if self._connector.is_relayed and is_of_proxy(status, headers):
                 raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=status))
             return on_response(status, headers)
 
@@ -210,7 +210,7 @@ class ConnectionPool:
         return None
 
     def _keep_idle(self, connection: HttpConnection) -> None:
-        if self._closed or not self._reuses:
+        if self._closed:
             connection.abort()
             return
         self._loop = loop = asyncio.get_running_loop()
@@ -235,11 +235,12 @@ def _by_name(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): f"{name}: {value}" for name, value in headers.items()}
 
 
-_FORBIDDEN: Final = 403
+def open_transport(where: Address, *, connect_s: float = CONNECT_S) -> Transport:
+    """The client for an address: our own for the streams of chat protocols, httpx for applications.
+    Raises `InputError` if the environment names an unusable proxy."""
+    if not where.of_application:
+        return ConnectionPool(where, connect_s=connect_s)
+    # imported here, as httpx takes 80 ms that only applications need
+    from engine.providers.http.application import ApplicationTransport
 
-
-def _is_of_proxy(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether a refusal is the proxy's own: one that it passes on names it in `Via` (RFC 9110,
-    7.6.3), and servers of models refuse in JSON."""
-    kind = headers.get("content-type", "").lower()
-    return status == _FORBIDDEN and "via" not in headers and "json" not in kind
+    return ApplicationTransport(where, connect_s=connect_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -120,3 +121,13 @@ def _scheme(proxy: str) -> str | None:
     except ValueError:
         return None
     return parts.scheme if named else None
+
+
+_FORBIDDEN: Final = 403
+
+
+def is_of_proxy(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether a refusal is the proxy's own: one that it passes on names it in `Via` (RFC 9110,
+    7.6.3), and servers of models refuse in JSON."""
+    kind = headers.get("content-type", "").lower()
+    return status == _FORBIDDEN and "via" not in headers and "json" not in kind

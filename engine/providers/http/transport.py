@@ -95,8 +95,9 @@ class Address:
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    kept: bool = True
-    """Whether connections are reused; otherwise each request has its own, and is sent only once."""
+    of_application: bool = False
+    follow_redirects: bool = False
+    """Of an application: whether to go where it redirects, on the same host."""
 
 
 @dataclass(frozen=True, slots=True)

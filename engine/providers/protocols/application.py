@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.json_template import (
+    FROM_COOKIES,
     FROM_HEADER,
     Placeholder,
     at_path,
@@ -30,8 +31,8 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.protocols.openai import OpenAIReplyParser
 
-MOST: Final = 1_000
-"""Characters of a session's name."""
+MOST: Final = 4_096
+"""Characters of a session's name, which may be all cookies of a conversation."""
 _MOST_KEYS: Final = 8
 """Keys of an answer that a message names."""
 
@@ -68,8 +69,10 @@ class ApplicationDialect:
         return (Step.PROMPT,)
 
     def headers(self, ask: ChatRequest) -> Mapping[str, str]:
-        del ask
-        return {}
+        is_first = not any(message.role is MessageRole.ASSISTANT for message in ask.messages)
+        if self.session_from != FROM_COOKIES or is_first:
+            return {}
+        return {"Cookie": ask.session}
 
     def body(self, ask: ChatRequest) -> dict[str, Any]:
         names = placeholders(ask.extra_body)
@@ -133,6 +136,8 @@ class ApplicationReplyParser(OpenAIReplyParser):
 
     def hear_headers(self, headers: Mapping[str, str]) -> None:
         """Read the session from a response's header, if it is there; names are in lower case."""
+        if self._session_from == FROM_COOKIES:
+            self._take_session(headers.get("cookie"))
         name = (self._session_from or "").removeprefix(FROM_HEADER)
         if name != self._session_from:
             self._take_session(headers.get(name.strip().lower()))
@@ -184,7 +189,7 @@ class ApplicationReplyParser(OpenAIReplyParser):
         return text
 
     def _look_at(self, event: dict[str, Any], *, refuse: bool = True) -> None:
-        if self._session_from is not None:
+        if self._session_from not in {None, FROM_COOKIES}:
             self._take_session(at_path(event, self._session_from))
         if refuse and event.get("error"):
             raise InStreamError(failure_in(event, Cause.IN_STREAM))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_a_session_is_told_each_message_once_and_a_failure_begins_another(
             assert heard == said
 
 
-@pytest.mark.parametrize("where", ["conversation.id", "header X-Session"])
+@pytest.mark.parametrize("where", ["conversation.id", "header X-Session", "cookies"])
 def test_an_application_that_names_its_conversations_is_told_its_own_names(
     place: Place, where: str
 ) -> None:
@@ -129,18 +130,26 @@ def test_an_application_that_names_its_conversations_is_told_its_own_names(
     told: dict[str, list[str]] = {}
 
     def answer(body: dict[str, Any]) -> AppAnswer:
-        before = told.pop(body["id"]) if "id" in body else []
+        cookies = SimpleCookie(app.headers[-1].get("Cookie", ""))
+        asked = cookies["shop"].value if cookies else body.get("id")
+        assert not cookies or cookies["lang"].value == "en"
+        before = told.pop(asked) if asked else []
         name = f"conv-{len(names)}"
         names.append(name)
         told[name] = [*before, body["text"]]
         said: dict[str, Any] = {"say": "It is yours to decide."}
         if where == "conversation.id":
             said["conversation"] = {"id": name}
-        return json_answer(said, headers={"X-Session": name})
+        headers = {"X-Session": name, "Set-Cookie": f"shop={name}; Path=/; HttpOnly"}
+        return json_answer(said, headers=headers if asked else headers | {"set-cookie": "lang=en"})
 
     names: list[str] = []
+    place.edit(place.config, "simulate: 8", "simulate: 1")
     with running_app(answer) as app:
-        add(place, f"{in_session(app)}, session_from: {where}")
+        keys = in_session(app)
+        if where == "cookies":
+            keys = keys.replace("id: $session, ", "")
+        add(place, f"{keys}, session_from: {where}")
         assert place.run().failed == 0
         with place.reader() as reader:
             takes = [

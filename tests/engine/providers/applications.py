@@ -43,13 +43,15 @@ class RunningApp:
     url: str
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
 
 
 @contextmanager
 def running_app(answering: Answering) -> Iterator[RunningApp]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            app.paths.append(f"{self.command} {self.path}")
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
             app.bodies.append(body)
             app.headers.append(dict(self.headers))
             answer = answering(body)
@@ -63,7 +65,10 @@ def running_app(answering: Answering) -> Iterator[RunningApp]:
             self.wfile.write(raw)
 
         def do_GET(self) -> None:
-            self.send_error(404)
+            if "?" in self.path:
+                self.do_POST()
+            else:
+                self.send_error(404)
 
         def log_message(self, *_: object) -> None: ...
 

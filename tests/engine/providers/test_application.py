@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,8 @@ def ask(
     stream: str | None = None,
     keeps_session: bool = False,
     said: tuple[Message, ...] = (SYSTEM, HELLO),
+    login: str = "Bearer sk-secret-token-456",
+    follow_redirects: bool = False,
 ) -> Call:
     async def run() -> Call:
         policy = RetryPolicy(tries=3, empties=0, refused_s=100, unreachable_s=1)
@@ -48,9 +51,11 @@ def ask(
         spec = application_endpoint(
             model="shop",
             url=app.url,
-            headers=lambda: {"X-Token": "sk-secret-token-123"},
+            headers=lambda: {"X-Token": "sk-secret-token-123", "Authorization": login},
             request=lambda: ExtraBody(request),
-            application=Application(reply, stream, keeps_session),
+            application=Application(
+                reply, stream, keeps_session, follow_redirects=follow_redirects
+            ),
         )
         model = real_model(spec, accounts, label="http:shop").in_session("s1")
         try:
@@ -129,7 +134,7 @@ def test_a_template_is_filled_in_and_nothing_that_was_said_is_taken_for_one(
     assert done.reply is not None, done.error
     assert (done.reply.text, done.heard) == ("Yes.", ["Yes."])
     assert app.bodies == [sent]
-    assert "Authorization" not in app.headers[0]
+    assert app.headers[0]["Authorization"] == "Bearer sk-secret-token-456"
     assert app.headers[0]["X-Token"] == "sk-secret-token-123"
 
 
@@ -234,3 +239,71 @@ def test_what_keeps_a_session_is_never_sent_a_message_twice(
     assert done.error is not None
     assert len(app.bodies) == 1
     capfd.readouterr()  # what the library of the server says of its fault
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_followed_by_choice_and_on_the_same_host_only(status: int) -> None:
+    def answer(_body: dict[str, Any]) -> AppAnswer:
+        if len(app.bodies) % 2:
+            return AppAnswer("", status=status, headers={"Location": where})
+        return json_answer({"text": "Yes."})
+
+    with running_app(answer) as app:
+        where = "/there?x=1"
+        followed = ask(app, follow_redirects=True)
+        assert app.paths == ["POST /chat", f"{'POST' if status > 302 else 'GET'} /there?x=1"]
+        app.bodies.clear()
+        refused = ask(app)
+        app.bodies.clear()
+        where = app.url.replace("127.0.0.1", "localhost")
+        elsewhere = ask(app, follow_redirects=True)
+    assert followed.reply is not None, followed.error
+    assert followed.reply.text == "Yes."
+    assert f"{status}: the server redirects elsewhere" in str(refused.error)
+    assert f"{status}: the server redirects elsewhere (http://localhost" in str(elsewhere.error)
+    assert len(app.paths) == 4
+
+
+def test_redirects_in_a_circle_come_to_an_end() -> None:
+    turned = AppAnswer("", status=307, headers={"Location": "/chat"})
+    with running_app(lambda _body: turned) as app:
+        done = ask(app, keeps_session=True, follow_redirects=True)
+    assert "more than 5 redirects" in str(done.error)
+
+
+def test_a_login_is_carried_out_as_its_scheme_asks_and_is_never_repeated() -> None:
+    def answer(_body: dict[str, Any]) -> AppAnswer:
+        sent = app.headers[-1].get("Authorization", "")
+        if not sent.startswith("Digest "):
+            asked = 'Digest realm="shop", nonce="n1", qop="auth", algorithm=SHA-256'
+            return json_answer({}, status=401, headers={"WWW-Authenticate": asked})
+        return json_answer({"error": f"{sent}; anna:geheim-9876"})
+
+    with running_app(answer) as app:
+        done = ask(app, keeps_session=True, login="Digest anna:geheim-9876")
+    assert [header.get("Authorization", "")[:22] for header in app.headers] == [
+        "",
+        'Digest username="anna"',
+    ]
+    assert 'uri="/chat"' in app.headers[1]["Authorization"]
+    assert "geheim" not in str(app.headers)
+    assert "geheim" not in str(done.error)
+    with running_app(lambda _body: json_answer({"error": "no YW5uYTpnZWhlaW0tOTg3Ng=="})) as app:
+        done = ask(app, login="Basic anna:geheim-9876")
+    assert app.headers[0]["Authorization"] == "Basic YW5uYTpnZWhlaW0tOTg3Ng=="
+    assert "YW5uYT" not in str(done.error)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:9/chat", "no connection (econnrefused)"),
+        ("http://no-such-host.invalid/chat", "there is no such host"),
+        ("https://127.0.0.1:{port}/chat", "does not speak TLS"),
+    ],
+)
+def test_what_is_not_reached_is_told_as_for_every_server(url: str, words: str) -> None:
+    with running_app(lambda _body: json_answer({"text": "Yes."})) as app:
+        there = url.format(port=app.url.rsplit(":", 1)[1].removesuffix("/chat"))
+        done = ask(replace(app, url=there))
+    assert words in str(done.error)

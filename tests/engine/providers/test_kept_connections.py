@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import replace
 
 import pytest
 
@@ -51,21 +50,6 @@ def test_what_ends_before_a_byte_of_an_answer_is_sent_again_on_a_fresh_one(
     run(test())
     assert [visit.connection for visit in seen] == [1, 1, 2, 2]
     assert seen[1].body == seen[2].body
-
-
-def test_where_none_is_kept_nothing_is_sent_twice() -> None:
-    async def answer(visit: Visit) -> None:
-        await visit.say(sized())
-
-    async def test() -> None:
-        async with serving(answer) as served:
-            connections = ConnectionPool(replace(served.address(), kept=False))
-            for _ in range(2):
-                assert (await heard(connections)).body == WORDS
-            assert [visit.connection for visit in served.visits] == [1, 2]
-            await connections.close()
-
-    run(test())
 
 
 def test_it_is_sent_again_once() -> None:

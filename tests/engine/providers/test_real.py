@@ -347,7 +347,7 @@ def test_accounts_are_told_of_on_another_thread_while_others_are_opened() -> Non
         __hash__ = str.__hash__
 
         def __eq__(self, other: object) -> bool:
-            accounts._open[Wire.OPENAI, f"{len(accounts._open)}", b""] = account
+            accounts._open[Wire.OPENAI, f"{len(accounts._open)}", b"", False] = account
             return str.__eq__(self, other)
 
     async def run() -> None:
