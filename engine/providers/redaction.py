@@ -6,8 +6,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -43,27 +43,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # a key of three letters occurs in many words, and hiding it would hide the message
-        self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
-
-    # Computed on first use, as most calls have nothing to redact.
-
-    @cached_property
-    def _spellings(self) -> list[str]:
-        spellings = {text for secret in self._secrets for text in _spellings(secret)}
-        # longest first: an alternation takes the first match, and a short form may be part of a
-        # long one
-        return sorted(spellings, key=len, reverse=True)
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str] | None:
-        long = [secret for secret in self._secrets if len(secret) > 2 * _TELLTALE]
-        # some servers show a part of a key, so what begins or ends like one is hidden
-        beginnings = {secret[:_TELLTALE] for secret in long}
-        ends = {secret[-_SHOWN_OF_THE_END:] for secret in long}
-        parts = [re.escape(text) for text in self._spellings]
-        parts += [re.escape(text) + r"[\w*.…-]*" for text in sorted(beginnings)]
-        parts += [r"(?:\.\.|…|\*)" + re.escape(text) for text in sorted(ends)]
-        return re.compile("|".join(parts)) if parts else None
+        self._secrets = tuple(secret for secret in secrets if len(secret) >= _SHORTEST_SECRET)
 
     def __repr__(self) -> str:
         return "Redactor()"
@@ -80,14 +60,17 @@ class Redactor:
 
     def hidden(self, text: str) -> str:
         """Return the text without these keys, otherwise unchanged. Its length must be bounded."""
-        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+        pattern = _pattern(self._secrets)
+        return text if pattern is None else pattern.sub(HIDDEN, text)
 
     def _cut_short(self, text: str) -> str:
         """Cut the text, without leaving the first part of a key."""
         if len(text) <= _READ:
             return text
         text = text[:_READ]
-        begun = (_partial_match_length(text, spelling) for spelling in self._spellings)
+        begun = (
+            _partial_match_length(text, spelling) for spelling in _all_spellings(self._secrets)
+        )
         return text[: _READ - max(begun, default=0)]
 
 
@@ -103,6 +86,30 @@ def _partial_match_length(text: str, spelling: str) -> int:
     """Return how many of the last characters begin this form of a key without completing it."""
     longest = min(len(spelling) - 1, len(text))
     return next((n for n in range(longest, 0, -1) if text.endswith(spelling[:n])), 0)
+
+
+# Made on first use, as many calls have nothing to redact; and once, as each call has a redactor of
+# its own with the keys of the same few accounts.
+
+
+@lru_cache(maxsize=64)
+def _all_spellings(secrets: tuple[str, ...]) -> Sequence[str]:
+    spellings = {text for secret in secrets for text in _spellings(secret)}
+    # longest first: an alternation takes the first match, and a short form may be part of a
+    # long one
+    return sorted(spellings, key=len, reverse=True)
+
+
+@lru_cache(maxsize=64)
+def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
+    long = [secret for secret in secrets if len(secret) > 2 * _TELLTALE]
+    # some servers show a part of a key, so what begins or ends like one is hidden
+    beginnings = {secret[:_TELLTALE] for secret in long}
+    ends = {secret[-_SHOWN_OF_THE_END:] for secret in long}
+    parts = [re.escape(text) for text in _all_spellings(secrets)]
+    parts += [re.escape(text) + r"[\w*.…-]*" for text in sorted(beginnings)]
+    parts += [r"(?:\.\.|…|\*)" + re.escape(text) for text in sorted(ends)]
+    return re.compile("|".join(parts)) if parts else None
 
 
 def _spellings(secret: str) -> set[str]:
