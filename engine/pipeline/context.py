@@ -20,6 +20,7 @@ from engine.pipeline.costs.budget import Budget
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, OtherModel, RecordedModel, role_words
 from engine.providers.model import OnText
+from engine.stages.answers import EveryString
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow, StateRow
@@ -59,25 +60,46 @@ MOST_WRITING: Final = 12_000
 """Characters of all that is written that watchers are shown: the newest."""
 
 
+class LiveAnswer:
+    """The strings of a JSON answer while it is written. They are read when somebody looks at them,
+    as mostly nobody does."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str | None] = []
+        self._text = ""
+        self._strings = EveryString(self._take)
+
+    def add(self, piece: str | None) -> None:
+        """Append a piece of the answer; None discards everything, because it begins again."""
+        if piece is None:
+            self._pieces.clear()
+        self._pieces.append(piece)
+
+    def text(self) -> str:
+        """The end of what its strings hold so far."""
+        for piece in self._pieces:
+            self._strings.feed(piece)
+        self._pieces.clear()
+        return self._text
+
+    def _take(self, text: str | None) -> None:
+        self._text = "" if text is None else (self._text + text)[-LONGEST_WRITING:]
+
+
 class LiveBoard:
     """All messages being spoken, at most one for each conversation, and what else is written."""
 
     def __init__(self) -> None:
         self._messages: dict[tuple[str, ConversationKey], LiveMessage] = {}
-        self._writing: dict[tuple[str, Stage, str], str] = {}
+        self._writing: dict[tuple[str, Stage, str], LiveAnswer] = {}
 
     def write(self, benchmark: str, stage: Stage, unit: str) -> OnText:
-        """Show what is written for a row of work, until `end_writing`; returns what takes its
-        pieces."""
+        """Show the strings of a JSON answer as it is written for a row of work, until
+        `end_writing`; returns what takes its pieces."""
         row = benchmark, stage, unit
         self._writing.pop(row, None)
-        self._writing[row] = ""
-
-        def add(piece: str | None) -> None:
-            text = "" if piece is None else self._writing.get(row, "") + piece
-            self._writing[row] = text[-LONGEST_WRITING:]
-
-        return add
+        self._writing[row] = answer = LiveAnswer()
+        return answer.add
 
     def end_writing(self, benchmark: str, stage: Stage, unit: str) -> None:
         self._writing.pop((benchmark, stage, unit), None)
@@ -85,9 +107,11 @@ class LiveBoard:
     def writing(self) -> tuple[Writing, ...]:
         """What is written, the newest last."""
         shown: list[Writing] = []
-        for row, text in reversed(list(self._writing.items())):
-            if text and sum(len(each.text) for each in shown) + len(text) <= MOST_WRITING:
+        room = MOST_WRITING
+        for row, answer in reversed(self._writing.items()):
+            if (text := answer.text()) and len(text) <= room:
                 shown.append(Writing(*row, text))
+                room -= len(text)
         return tuple(reversed(shown))
 
     def begin(self, speech: Speech, task: asyncio.Task[Any] | None = None) -> LiveMessage:

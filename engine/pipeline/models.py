@@ -57,7 +57,6 @@ from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
-from engine.stages.answers import EveryString
 from engine.store.model_settings import SYSTEM_PROMPT
 from engine.store.reader import Reader
 from engine.store.tables import (
@@ -467,7 +466,7 @@ class Models:
 
 
 class ShowsWriting(Protocol):
-    """Shows what is written for a row of work."""
+    """Shows the strings of the answer that is written for a row of work."""
 
     def write(self, benchmark: str, stage: Stage, unit: str) -> OnText: ...
 
@@ -561,7 +560,7 @@ class RecordedModel:
         the budget has no room."""
         row = self.benchmark, self.stage, self.unit
         if self.live is not None and on_text is None:
-            on_text = EveryString(self.live.write(*row)).feed
+            on_text = self.live.write(*row)
         try:
             return await self._reply(messages, schema, seed, on_text)
         except ModelError as error:
