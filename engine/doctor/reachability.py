@@ -39,7 +39,7 @@ from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 from engine.trust import UntrustedError
 
-_CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})
+_CARRIES_KEY: Final = frozenset({"authorization", "api-key", "x-api-key"})
 _MODELS: Final = "/models"
 
 
@@ -227,7 +227,8 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
     if place.wire is Wire.ANTHROPIC:
         headers["anthropic-version"] = VERSION
     tail = PATHS[place.wire].removeprefix("/v1")
-    return where.url.removesuffix(tail) + _MODELS, {**headers, **dict(place.headers)}
+    url, mark, query = where.url.partition("?")
+    return url.removesuffix(tail) + _MODELS + mark + query, {**headers, **dict(place.headers)}
 
 
 def _answered(place: Destination, listing: ModelListing) -> Diagnostic:

@@ -162,6 +162,7 @@ class Batches:
         else:
             calls = _openai_calls(self._files[request.body["input_file_id"]])
             path, metadata = str(request.body["endpoint"]), dict(request.body["metadata"])
+            path = f"/v1{path.removeprefix('/v1')}"  # Azure's have no version
             name = f"batch_{number:06d}"
             batch = Batch(name, calls, path, made, request.headers, metadata)
         wrong = next(_faults(batch), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -81,4 +82,16 @@ def _head(head: bytes) -> tuple[str, str, dict[str, str]]:
     for line in lines:
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    return parts[0], urlsplit(parts[1]).path, headers
+    where = urlsplit(parts[1])
+    return parts[0], _azure_path(where.path, where.query) or where.path, headers
+
+
+_AZURE: Final = re.compile(r"/openai(?:/deployments/([^/]+)(?=/chat/completions))?(/.+)")
+
+
+def _azure_path(path: str, query: str) -> str | None:
+    """Where a request of Azure's protocol with a version would go at OpenAI; None for any other."""
+    found = _AZURE.fullmatch(path)
+    if found is None or not query.startswith("api-version=20"):
+        return None
+    return None if found[2] == "/chat/completions" and not found[1] else f"/v1{found[2]}"

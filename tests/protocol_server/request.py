@@ -89,7 +89,7 @@ class Request:
         if scheme.lower() == "bearer" and token:
             return token
         own = self.headers.get("x-api-key") if self.dialect is Dialect.ANTHROPIC else None
-        return own or None
+        return own or self.headers.get("api-key") or None
 
     @property
     def model(self) -> str:

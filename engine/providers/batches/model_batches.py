@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from engine.providers.accounts import Accounts
 from engine.providers.batches.queue import (
@@ -15,7 +15,8 @@ from engine.providers.batches.queue import (
     BatchTransport,
     OpenClient,
 )
-from engine.providers.endpoint import Endpoint, Wire
+from engine.providers.endpoint import PATHS, Endpoint, Wire
+from engine.providers.http.transport import Address
 from engine.providers.model import BatchWork
 from engine.providers.waits import HeldCalls
 
@@ -86,9 +87,10 @@ def _opener(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> OpenCli
             return AnthropicBatches(endpoint.base_url, key, headers)
         from engine.providers.batches.openai import OpenAIBatches, Path
 
-        responses = endpoint.wire is Wire.RESPONSES
-        path: Path = "/v1/responses" if responses else "/v1/chat/completions"
-        return OpenAIBatches(endpoint.base_url, key, headers, path)
+        # Azure's addresses with a version have none in the path
+        version = "" if "?" in endpoint.base_url else "/v1"
+        path = cast("Path", version + PATHS[endpoint.wire])
+        return OpenAIBatches(Address(endpoint.base_url, {}, key=key), headers, path)
 
     async def open_client() -> BatchClient:
         return await asyncio.to_thread(opened)

@@ -27,6 +27,8 @@ from engine.providers.batches.queue import (
     Line,
     Placed,
 )
+from engine.providers.http.official import OfficialTransport, openai_client
+from engine.providers.http.transport import Address
 
 _KEY: Final = "crosswind"
 """Under which a batch's metadata has our key."""
@@ -39,16 +41,10 @@ Path = Literal["/v1/chat/completions", "/v1/responses"]
 class OpenAIBatches:
     """As `BatchClient`."""
 
-    def __init__(self, base_url: str, key: str, headers: Mapping[str, str], path: Path) -> None:
+    def __init__(self, where: Address, headers: Mapping[str, str], path: Path) -> None:
         self._path = path
-        self._client = openai.AsyncOpenAI(
-            api_key=key,
-            base_url=base_url,
-            default_headers=headers,
-            http_client=openai.DefaultAsyncHttpx2Client(follow_redirects=False),
-        )
-        # not what variables of the environment say: our own requests do not send them either
-        self._client.organization = self._client.project = None
+        transport = OfficialTransport(where).new_transport()
+        self._client = openai_client(where, headers, transport, openai.DEFAULT_TIMEOUT)
 
     async def submit(self, key: str, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> Placed:
         lines = [
@@ -59,9 +55,7 @@ class OpenAIBatches:
             file = await self._client.files.create(
                 file=(f"{key}.jsonl", b"\n".join(lines) + b"\n"), purpose="batch"
             )
-            # a request that is sent again after a failure would be a second batch
-            once = self._client.with_options(max_retries=0)
-            batch = await once.batches.create(
+            batch = await self._client.batches.create(
                 input_file_id=file.id,
                 endpoint=self._path,
                 completion_window="24h",

@@ -3,7 +3,7 @@
 `pool` keeps connections, `connector` opens them (names, sockets, `proxies`, TLS), `connection`
 sends a request and passes each piece of its response, decompressed, to a handler as soon as it
 arrives; `transport` has the types that they share with their callers. Applications are reached by
-httpx, in `application`.
+httpx2, in `application`.
 
 Why it is our own for the streams of the chat protocols: behind the same protocol
 (`transport.Transport`) and over loopback it is compared with aiohttp and httpx2. `python -m

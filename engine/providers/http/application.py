@@ -1,4 +1,4 @@
-"""How applications are reached: over httpx, as they may set cookies, redirect, and ask for a
+"""How applications are reached: over httpx2, as they may set cookies, redirect, and ask for a
 digest of a password."""
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
-import httpx
+import httpx2
 
-from engine.providers.http.connector import CONNECT_S, failure_of, no_trust, system_trust
+from engine.providers.http.connector import failure_of, no_trust, system_trust
 from engine.providers.http.descriptors import any_left, wait_words
 from engine.providers.http.proxies import is_of_proxy, proxy_for
 from engine.providers.http.transport import (
     CLOSED,
+    CONNECT_S,
     Address,
     ConnectionFailedError,
     Fault,
@@ -41,6 +42,8 @@ class ApplicationTransport:
     that were set.
     """
 
+    _kind: type[httpx2.AsyncHTTPTransport] = httpx2.AsyncHTTPTransport
+
     def __init__(
         self,
         address: Address,
@@ -52,17 +55,17 @@ class ApplicationTransport:
         environment names an unusable proxy."""
         self._address = address
         self._proxy = proxy_for(address.url)
-        self._timeout = httpx.Timeout(None, connect=connect_s)
+        self._timeout = httpx2.Timeout(None, connect=connect_s)
         self._trust = trust
         self._opening = asyncio.Lock()
-        self._open: httpx.AsyncHTTPTransport | None = None
+        self._open: httpx2.AsyncHTTPTransport | None = None
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
         """As `Transport`."""
         opened = await self._opened()
         try:
             await self._post(opened, {**self._address.headers, **headers}, body, on_response)
-        except (httpx.TransportError, httpx.DecodingError) as error:
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
             failure = self._failure(error)
         else:
             return
@@ -71,18 +74,18 @@ class ApplicationTransport:
 
     async def _post(
         self,
-        opened: httpx.AsyncHTTPTransport,
+        opened: httpx2.AsyncHTTPTransport,
         headers: Mapping[str, str],
         body: bytes,
         on_response: OnResponse,
     ) -> None:
         # one for each request, as a client keeps the cookies that it is given, for whomever; it is
         # not closed, which would close what all of them share
-        client = httpx.AsyncClient(transport=opened, trust_env=False, timeout=self._timeout)
-        kept, auth = httpx.Headers(dict(headers)), None
+        client = httpx2.AsyncClient(transport=opened, trust_env=False, timeout=self._timeout)
+        kept, auth = httpx2.Headers(dict(headers)), None
         if login := _LOGIN.fullmatch(kept.get("authorization", "")):
             del kept["authorization"]
-            scheme = httpx.BasicAuth if login[1].lower() == "basic" else httpx.DigestAuth
+            scheme = httpx2.BasicAuth if login[1].lower() == "basic" else httpx2.DigestAuth
             auth = scheme(login[2], login[3])
         cookies = _cookies_in(kept.pop("cookie", ""))
         request = client.build_request("POST", self._address.url, headers=kept, content=body)
@@ -106,19 +109,19 @@ class ApplicationTransport:
         words = f"more than {MOST_REDIRECTS} redirects"
         raise ConnectionFailedError(TransportFailure(Fault.NOT_HTTP, words))
 
-    def _redirect(self, response: httpx.Response) -> httpx.Request | None:
+    def _redirect(self, response: httpx2.Response) -> httpx2.Request | None:
         """The request that a redirect leads to; None where it is not followed: keys and messages
         are for this host alone, and never for one without encryption."""
         following = response.next_request
         if not self._address.follow_redirects or following is None:
             return None
-        here, there = httpx.URL(self._address.url), following.url
+        here, there = httpx2.URL(self._address.url), following.url
         is_upgrade = (here.scheme, there.scheme) == ("http", "https") and here.host == there.host
         same = (here.scheme, here.host, here.port) == (there.scheme, there.host, there.port)
         return following if same or is_upgrade else None
 
     def _heard(
-        self, response: httpx.Response, cookies: Mapping[str, str], on_response: OnResponse
+        self, response: httpx2.Response, cookies: Mapping[str, str], on_response: OnResponse
     ) -> OnBody:
         status, headers = response.status_code, dict(response.headers)
         if self._is_relayed and is_of_proxy(status, headers):
@@ -129,12 +132,12 @@ class ApplicationTransport:
     def _is_relayed(self) -> bool:
         return self._proxy is not None and self._address.url.startswith("http://")
 
-    async def _opened(self) -> httpx.AsyncHTTPTransport:
+    async def _opened(self) -> httpx2.AsyncHTTPTransport:
         """Load certificates once, on a thread as that is slow."""
         async with self._opening:
             if self._open is None:
                 try:
-                    self._open = await asyncio.to_thread(self._new)
+                    self._open = await asyncio.to_thread(self.new_transport)
                 except OSError as error:
                     failure = no_trust(error)
                 else:
@@ -142,23 +145,24 @@ class ApplicationTransport:
                 raise ConnectionFailedError(failure)
             return self._open
 
-    def _new(self) -> httpx.AsyncHTTPTransport:
+    def new_transport(self) -> httpx2.AsyncHTTPTransport:
+        """Slow, as it reads certificates. Raises `OSError` if they cannot be read."""
         is_secure = "https://" in f"{self._address.url} {self._proxy}"
-        return httpx.AsyncHTTPTransport(
+        return self._kind(
             verify=self._trust() if is_secure else False,
             proxy=self._proxy,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             trust_env=False,
         )
 
-    def _failure(self, error: httpx.TransportError | httpx.DecodingError) -> TransportFailure:
+    def _failure(self, error: BaseException | None) -> TransportFailure:
         """Contains nothing of the request."""
         cause = next(_system_errors(error), None)
         match error:
-            case httpx.ProxyError():
+            case httpx2.ProxyError():
                 status = _STATUS.match(str(error))
                 return TransportFailure(Fault.PROXY, status=int(status[0]) if status else None)
-            case httpx.ConnectTimeout() | httpx.ConnectError():
+            case httpx2.ConnectTimeout() | httpx2.ConnectError():
                 peer = self._proxy or self._address.url
                 found = failure_of(cause or TimeoutError(), str(HostPort.of(self._address.url)))
                 nobody = {Fault.UNKNOWN_HOST, Fault.NO_CONNECTION}
@@ -166,11 +170,11 @@ class ApplicationTransport:
                     words = found.message or "there is no such host"
                     return TransportFailure(Fault.NO_PROXY, f"{HostPort.of(peer)}: {words}")
                 return found
-            case httpx.DecodingError():
+            case httpx2.DecodingError():
                 return TransportFailure(Fault.NOT_HTTP, "its body cannot be decompressed")
-            case httpx.RemoteProtocolError() if "closed" in str(error) or "disc" in str(error):
+            case httpx2.RemoteProtocolError() if "closed" in str(error) or "disc" in str(error):
                 return CLOSED
-            case httpx.ProtocolError():
+            case httpx2.ProtocolError():
                 return TransportFailure(Fault.NOT_HTTP)
             case _:
                 return TransportFailure(Fault.BROKEN, error_name(cause)) if cause else CLOSED

@@ -30,7 +30,6 @@ from engine.providers.http.transport import (
     error_name,
 )
 
-CONNECT_S: Final = 20.0
 NEXT_ADDRESS_S: Final = 0.25
 """Seconds after which the next address of a host is tried in parallel, as in RFC 8305."""
 NAMES_KEPT_S: Final = 60.0

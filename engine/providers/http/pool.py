@@ -10,7 +10,6 @@ from weakref import WeakSet
 
 from engine.providers.http.connection import READ_AT_ONCE, HttpConnection, UnansweredError
 from engine.providers.http.connector import (
-    CONNECT_S,
     Connector,
     accepts_connection,
     speaks_tls,
@@ -19,6 +18,7 @@ from engine.providers.http.connector import (
 from engine.providers.http.descriptors import any_left, most_connections, wait_words
 from engine.providers.http.proxies import is_of_proxy, proxy_for
 from engine.providers.http.transport import (
+    CONNECT_S,
     SPEAKS_TLS,
     Address,
     ConnectionFailedError,
@@ -236,11 +236,16 @@ def _by_name(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def open_transport(where: Address, *, connect_s: float = CONNECT_S) -> Transport:
-    """The client for an address: our own for the streams of chat protocols, httpx for applications.
-    Raises `InputError` if the environment names an unusable proxy."""
+    """The client for an address: our own for streams of chat protocols, httpx2 for applications,
+    the provider's where only that will do. Raises `InputError` if the environment names an
+    unusable proxy."""
+    # imported here, as few runs need them, and they are slow
+    if where.key is not None:
+        from engine.providers.http.official import OfficialTransport
+
+        return OfficialTransport(where, connect_s=connect_s)
     if not where.of_application:
         return ConnectionPool(where, connect_s=connect_s)
-    # imported here, as httpx takes 80 ms that only applications need
     from engine.providers.http.application import ApplicationTransport
 
     return ApplicationTransport(where, connect_s=connect_s)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+CONNECT_S: Final = 20.0
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 SPEAKS_TLS: Final = "the server expects TLS: write https:// in base_url"
 
@@ -98,6 +99,9 @@ class Address:
     of_application: bool = False
     follow_redirects: bool = False
     """Of an application: whether to go where it redirects, on the same host."""
+    key: str | None = field(default=None, repr=False)
+    """Given where the provider's own client sends the requests: it shows the key by itself, and
+    adds the path to the URL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def run_until(
             store.reader,
             store,
             environ=VARIABLES,
-            clock=SleptTime(look).as_clock(),
+            clock=SleptTime(look, place.time.is_said).as_clock(),
             retry_policy=place.retry_policy,
         )
         asyncio.run(run())

@@ -64,8 +64,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("source", ["openai", "anthropic"])
-def test_no_fault_leaves_a_secret_anywhere(source: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "api"), [("openai", None), ("openai", "responses"), ("anthropic", None)]
+)
+def test_no_fault_leaves_a_secret_anywhere(source: str, api: str | None, tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     names = {fault: f"struck-{fault.value.replace('_', '-')}" for fault in STRUCK}
     aliases = dict.fromkeys(names.values(), "steadfast")
@@ -73,7 +75,7 @@ def test_no_fault_leaves_a_secret_anywhere(source: str, tmp_path: Path) -> None:
         place = Workplace(root, server, source, headers=True)
         # a temperature, for there to be a parameter that can be refused
         targets = [
-            {"id": name, **place.model(name, params={"temperature": 0.5})}
+            {"id": name, **place.model(name, params={"temperature": 0.5}, api=api)}
             for name in names.values()
         ]
         place.configure(targets, turns=1)

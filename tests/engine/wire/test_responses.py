@@ -11,10 +11,11 @@ from engine.benchmark import Role
 from engine.config.schema import ModelSpec
 from engine.config.values import RESPONSES_ONLY
 from tests.engine.wire.batched import NAME, judged_usd, prepare, verdicts
-from tests.engine.wire.workplace import Workplace
+from tests.engine.wire.cases import SILENT
+from tests.engine.wire.workplace import CANARY, Workplace, watchful
 from tests.late import openai
 from tests.protocol_server.faults import Fault, nth
-from tests.protocol_server.request import RESPONSES_PATH
+from tests.protocol_server.request import CHAT_PATH, RESPONSES_PATH
 from tests.protocol_server.responses_wire import THOUGHT
 from tests.protocol_server.server import ProtocolServer
 
@@ -47,6 +48,22 @@ def test_a_run_is_as_one_over_chat_completions(place: Workplace, tmp_path: Path)
     assert thoughts == {THOUGHT}
 
 
+@pytest.mark.parametrize(("api", "batch"), [("chat", False), ("responses", False), ("chat", True)])
+def test_azures_addresses_with_a_version_are_spoken_by_its_own_client(
+    place: Workplace, api: str, batch: bool
+) -> None:
+    version = "2025-04-01-preview"
+    base_url = f"{place.server.origin}/openai?api-version={version}"
+    prepare(place, batch=batch, api=api, base_url=base_url)
+    assert not place.run(NAME).failed
+    assert len(verdicts(place)) == 3
+    asked = [call for call in place.server.calls if call.model == "steadfast"]
+    assert {call.path for call in asked} == {CHAT_PATH if api == "chat" else RESPONSES_PATH}
+    assert {call.headers.get("api-key") for call in asked} == {CANARY}
+    assert not any("authorization" in call.headers for call in asked)
+    assert sum(len(one.calls) for one in place.server.batches.submitted) == 3 * batch
+
+
 def test_it_is_judged_in_batches_too(place: Workplace) -> None:
     spoken(place, batch=True)
     assert not place.run(NAME).failed
@@ -65,6 +82,15 @@ def test_it_is_judged_in_batches_too(place: Workplace) -> None:
 )
 def test_what_goes_wrong_is_made_again_and_stored_once(place: Workplace, fault: Fault) -> None:
     spoken(place)
+    place.server.plan(fault, "evaluator", nth(2))
+    assert not place.run(NAME).failed
+    assert len(verdicts(place)) == 3
+
+
+@pytest.mark.parametrize("fault", SILENT)
+def test_its_deadlines_are_those_of_every_call(place: Workplace, fault: Fault) -> None:
+    spoken(place)
+    place.retry_policy = watchful(1.0)
     place.server.plan(fault, "evaluator", nth(2))
     assert not place.run(NAME).failed
     assert len(verdicts(place)) == 3

@@ -18,6 +18,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.accounts import Clock
+from engine.providers.batches.queue import PACE
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from engine.store.open_reader import open_reader
@@ -46,11 +47,20 @@ def watchful(seconds: float) -> RetryPolicy:
     )
 
 
+def _always() -> bool:
+    return True
+
+
 class SleptTime:
     """A clock that only sleeping moves, and what is to happen at a sleep."""
 
-    def __init__(self, on_sleep: Callable[[int], None] = lambda _number: None) -> None:
+    def __init__(
+        self,
+        on_sleep: Callable[[int], None] = lambda _number: None,
+        is_said: Callable[[], bool] = _always,
+    ) -> None:
         self.seconds = 1000.0
+        self.is_said = is_said
         self.slept = 0
         self._on_sleep = on_sleep
 
@@ -66,6 +76,18 @@ class SleptTime:
         self._on_sleep(self.slept)
         self.seconds += seconds
         await asyncio.sleep(0)
+        if seconds == PACE.step_s:
+            await self._collected()
+
+    async def _collected(self) -> None:
+        """Let no batch be submitted before all is said that it is to judge, however fast this clock
+        is."""
+        for _ in range(400):
+            if self.is_said():
+                break
+            await asyncio.sleep(0.005)
+        self.is_said = _always
+        await asyncio.sleep(0.002)
 
     def as_clock(self) -> Clock:
         return Clock(monotonic=self.clock, now=self.now, sleep=self.sleep, random=lambda: 0.5)
