@@ -170,6 +170,10 @@ def _spec_problems(
     yield from application_problems(spec.at, spec.keys, document)
     yield from _batch_problems(spec, document)
     source, model = source_of(spec.keys), spec.text("model")
+    if spec.keys.get("api") is not None and source in _NOT_OPENAIS:
+        what = f"`source: {source}` speaks neither of the two protocols of OpenAI"
+        hint = "delete it, or name a source that does"
+        yield document.problem((*spec.at, "api"), what, hint=hint, of_key=True)
     # the schema reports that it is missing; the rest depends on it
     if not source:
         return
@@ -249,6 +253,9 @@ def _batch_problems(spec: _WrittenModel, document: YamlDocument) -> Iterator[Pro
     if isinstance(extra, dict) and "service_tier" in extra:
         what = "a batch has no service tier: choose one of the two"
         yield document.problem((*spec.at, "batch"), what, hint="delete it", of_key=True)
+
+
+_NOT_OPENAIS: Final = frozenset({OFFLINE, LOCAL, "anthropic", *APPLICATIONS})
 
 
 def _source_hint(source: str) -> str:

@@ -163,6 +163,15 @@ landmark: true
             "a name",
         ),
         (WHOLE + "models: {x: {model: m, source: y}}\n", "models.x.source", (4, 32), "`base_url`"),
+        *(
+            (
+                WHOLE + f"models: {{x: {{api: responses, model: user, source: {source}}}}}\n",
+                "models.x.api",
+                (4, 14),
+                "speaks neither of the two protocols of OpenAI (delete it",
+            )
+            for source in ("anthropic", "offline", "local", "http", "python")
+        ),
     ],
 )
 def test_one_fault_is_told_at_its_place(
