@@ -21,6 +21,7 @@ from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, StoreError, WorkspaceBusyError
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
+from engine.memory import use_one_heap
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.store.integrity import unread_results, unread_words
 from engine.store.open_reader import empty_reader, is_older, open_reader
@@ -90,7 +91,8 @@ Python's defaults, most screens triggered a full collection of 40 ms."""
 
 
 def collect_seldom() -> None:
-    """Make garbage collection rarer. Call once, before the first screen."""
+    """Make garbage collection rarer, and memory smaller. Call once, before the first screen."""
+    use_one_heap()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 

@@ -31,6 +31,7 @@ from engine.cluster.wire import (
 from engine.config.secrets import Environment, Secret
 from engine.config.values import filled_in
 from engine.errors import CrosswindError, InputError
+from engine.memory import use_one_heap
 from engine.providers.agents import RemoteRequest
 from engine.providers.endpoint import Application, Wire, address, checked_address
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
@@ -165,6 +166,7 @@ class Agent:
         if self._outbox is not None:
             raise CrosswindError("it was greeted before")
         raise_limit()
+        use_one_heap()
         if greeting.root is not None:
             self._root = Path(greeting.root)
         self._environment = Environment(self._root, {**self._environ, **self._values})

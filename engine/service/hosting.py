@@ -16,6 +16,7 @@ from typing import Final
 from engine.config.workspace import Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
+from engine.memory import use_one_heap
 from engine.pipeline.fault_log import append_to_log, traceback_text
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
@@ -88,6 +89,7 @@ def hosted_engine(settings: EngineSettings, *, linger: float) -> Iterator[Engine
     """
     # before anything is opened: each concurrent conversation needs a connection
     raise_limit()
+    use_one_heap()
     workspace = Workspace(settings.root)
     config = settings.config()
     store_path = workspace.store_path(config)

@@ -28,7 +28,7 @@ LAYERS = [
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["checks", "lint", "local_models", "progress", "statistics", "trust"],
-    ["facts", "branches", "files", "json_template", "similarity"],
+    ["facts", "branches", "files", "json_template", "memory", "similarity"],
     [
         "addresses",
         "benchmark",
