@@ -285,6 +285,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         # at once, before keys that wait in the same queue
         for changed, lent in ((self.app_suspend_signal, True), (self.app_resume_signal, False)):
             changed.subscribe(self, partial(self._lend, lent=lent), immediate=True)
+        self.screen_change_signal.subscribe(self, self.forget_notices, immediate=True)
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
         # slow work starts after the first frame
         self.call_after_refresh(self._show_first)
@@ -457,7 +458,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
     def action_suspend(self) -> None:
         """Suspend to the shell until `fg`; the engine continues."""
         if can_suspend():
-            self.stop_for_shell()
+            self.app_suspend_signal.publish(self)
             suspend()
         else:
             self.tell("There is no shell here that could bring Crosswind back: it stays.")
@@ -516,8 +517,6 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
 
     def action_mouse(self) -> None:
         wanted = self.turn_mouse()
-        if wanted is None:
-            return
         self._choose(mouse=wanted)
         whose = "the app's" if wanted else "the terminal's, which selects text with it"
         self.tell(f"The mouse is {whose}.")
@@ -547,7 +546,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         notice = ShownNotice(whole, bad)
         if notice not in list(self._notices)[:1]:  # listed once if repeated
             self._notices.appendleft(notice)
-        self.notify(_in_two_lines(whole, self.size.width - 10), severity=severity, markup=False)
+        self.show_notice(_in_two_lines(whole, self.size.width - 10), severity)
 
     def action_messages(self) -> None:
         if self._notices:
@@ -590,7 +589,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         self.bell()
         lines = clean(traceback.format_exc(limit=-8))
         text = Text(f"Crosswind's screen failed; the store is not harmed.\n\n{lines}")
-        self.fail_with(text)
+        self.panic(text)
 
 
 def _in_two_lines(text: str, width: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
+from rich.segment import Segments
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State
@@ -489,7 +490,9 @@ def crash(theatre: Theatre, fail: Callable[[], None]) -> str:
     except ZeroDivisionError:
         app._running = True
         app._fatal_error()
-    return str(app._exit_renderables[0])
+    (printed,) = app._exit_renderables
+    assert isinstance(printed, Segments)
+    return "".join(segment.text for segment in printed.segments)
 
 
 def test_a_terminal_that_lags_behind_gets_fewer_frames_and_then_a_whole_one(

@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_textual_has_the_private_name_where_it_was(owner: str, name: str) -> Non
     found = load(owner)
     assert hasattr(found, name) or any(
         f"self.{name}" in source(base) for base in found.__mro__[:-1]
-    ), f"Textual has moved {owner}.{name}: follow it in {INTERNALS.name}"
+    ), f"Textual {version('textual')} has moved {owner}.{name}: follow it in {INTERNALS.name}"
 
 
 def private(path: Path) -> Iterator[str]:

@@ -239,7 +239,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return
         number = self._story.jump_to_mark(1)
         if number is None:
-            self.notify("No quote of a judge was found in this transcript.", markup=False)
+            self.shell.tell("No quote of a judge was found in this transcript.")
 
     def action_find(self) -> None:
         def decided(typed: str | None) -> None:

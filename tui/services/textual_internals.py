@@ -6,34 +6,22 @@ is used elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, Final
+from time import monotonic
+from typing import Any, Final, NamedTuple
 
 from rich.console import RenderableType
 from textual.app import App
-from textual.notifications import Notification
+from textual.drivers.linux_driver import LinuxDriver
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 
 PRIVATE: Final = {
     "textual.app:App": frozenset(
-        {
-            "_close_messages_no_wait",
-            "_css_update_count",
-            "_display",
-            "_driver",
-            "_exit_renderables",
-            "_fatal_error",
-            "_load_screen_css",
-            "_notifications",
-            "_refresh_notifications",
-            "_suspend_signal",
-        }
+        {"_css_update_count", "_display", "_fatal_error", "_load_screen_css"}
     ),
-    "textual.drivers.linux_driver:LinuxDriver": frozenset(
-        {"_disable_mouse_support", "_enable_mouse_support", "_mouse", "_writer_thread"}
-    ),
+    "textual.drivers.linux_driver:LinuxDriver": frozenset({"_writer_thread"}),
     "textual.screen:Screen": frozenset({"_compositor", "_css_update_count"}),
     "textual.drivers._writer_thread:WriterThread": frozenset({"_queue"}),
 }
@@ -57,50 +45,115 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(strip.text.rstrip() for strip in strips).rstrip() + "\n"
 
 
+class TerminalDriver(LinuxDriver):
+    """A driver whose mouse can be turned off and on. Textual decides it once, at the start."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=False, size=size)
+        if isinstance(app, TextualApp):
+            app.terminal, app.uses_mouse = self, mouse
+        self._app_uses_mouse = mouse
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual has it so
+        if self._app_uses_mouse:
+            self.turn_mouse(on=True)
+
+    def stop_application_mode(self) -> None:
+        if self._app_uses_mouse:
+            self._report_mouse(on=False)
+        super().stop_application_mode()
+
+    def turn_mouse(self, *, on: bool) -> None:
+        """Have the terminal report the mouse, or leave it to select text; also when it comes back
+        from a pager."""
+        self._app_uses_mouse = on
+        self._report_mouse(on=on)
+
+    def _report_mouse(self, *, on: bool) -> None:
+        # buttons, movements, and columns beyond 223 in two ways, as Textual asks for them
+        for mode in (1000, 1003, 1015, 1006):
+            self.write(f"\x1b[?{mode}{'h' if on else 'l'}")
+        self.flush()
+
+    @property
+    def backlog(self) -> int:
+        """Number of writes that the terminal has not taken yet."""
+        queue = getattr(self._writer_thread, "_queue", None)
+        return 0 if queue is None else int(queue.qsize())
+
+
+class _Notice(NamedTuple):
+    text: str
+    severity: SeverityLevel
+    ends_at: float
+    """On the monotonic clock."""
+
+
 class TextualApp(App[None]):
     """An app that makes no frame while the terminal has not taken the ones before it, with public
     methods for what Textual keeps private."""
 
+    terminal: TerminalDriver | None = None
+    """The terminal that it draws on; None without one, as in tests."""
+    uses_mouse = True
     _gate: ExitStack | None = None
     _look: Timer | None = None
-    _noticed_on: Screen[object] | None = None
-    """The screen on which `_noticed` were shown."""
-    _noticed: Sequence[Notification] = ()
+    _noticed: tuple[_Notice, ...] = ()
+    """The notices that are shown, the newest last."""
+    _shows_anew = False
+    """Whether they are about to be shown anew, without those that are too many."""
+
+    def __init__(self) -> None:
+        super().__init__(driver_class=TerminalDriver)
 
     def to_terminal(self, text: str) -> None:
         """Write control sequences, such as the window's title, directly to the terminal. `text`
-        must not come from outside. Without a driver nothing is written."""
-        write = getattr(self._driver, "write", None)
-        if write is not None:
-            write(text)
+        must not come from outside."""
+        if self.terminal is not None:
+            self.terminal.write(text)
 
-    def turn_mouse(self) -> bool | None:
-        """Turn mouse support on or off; whether it is on now, None without a driver. It stays so
-        when the terminal comes back from a pager. Textual itself decides it only at the start."""
-        driver = self._driver
-        if driver is None:
-            return None
-        wanted = not driver._mouse  # noqa: SLF001
-        driver._mouse = True  # noqa: SLF001  (both methods do nothing while it is False)
-        name = "_enable_mouse_support" if wanted else "_disable_mouse_support"
-        turn = getattr(driver, name, None)
-        if turn is not None:  # a driver without a terminal has neither method
-            turn()
-        driver._mouse = wanted  # noqa: SLF001
-        return wanted
+    def turn_mouse(self) -> bool:
+        """Turn the mouse on or off; whether it is on now."""
+        self.uses_mouse = not self.uses_mouse
+        if self.terminal is not None:
+            self.terminal.turn_mouse(on=self.uses_mouse)
+        return self.uses_mouse
 
-    def stop_for_shell(self) -> None:
-        """Give the terminal back and stop this process, until `fg`."""
-        self._suspend_signal()
+    def show_notice(self, text: str, severity: SeverityLevel) -> None:
+        """Show a notice, and of those before it as many as there is room for. `text` is clean."""
+        now = monotonic()
+        before = [each for each in self._noticed if each.ends_at > now]
+        notice = _Notice(text, severity, now + self.NOTIFICATION_TIMEOUT)
+        self._noticed = (*before[1 - MOST_NOTICES :], notice)
+        if len(before) < MOST_NOTICES:
+            self.notify(text, severity=severity, markup=False)
+        elif not self._shows_anew:
+            self._shows_anew = True
+            # behind the notices that Textual has not taken in yet
+            self.call_later(self._show_notices_anew)
 
-    def fail_with(self, text: RenderableType) -> None:
-        """Exit, and print `text` on the terminal."""
-        self._exit_renderables.append(text)
-        self._close_messages_no_wait()
+    def _show_notices_anew(self) -> None:
+        self._shows_anew = False
+        self.clear_notifications()
+        for text, severity, ends_at in self._noticed:
+            left = max(ends_at - monotonic(), 0)
+            self.notify(text, severity=severity, timeout=left, markup=False)
+
+    def forget_notices(self, _screen: object) -> None:
+        """Show no notice on the next screen, as Textual would."""
+        self._noticed = ()
+        self.clear_notifications()
 
     def show_fault(self) -> None:
-        """Exit with the traceback of the exception that is being handled."""
-        super()._fatal_error()
+        """Exit with what is said of the exception that is being handled."""
 
     def _fatal_error(self) -> None:
         self.show_fault()
@@ -111,23 +164,9 @@ class TextualApp(App[None]):
         super()._load_screen_css(screen)
         screen._css_update_count = self._css_update_count  # noqa: SLF001
 
-    def _refresh_notifications(self) -> None:
-        # Textual would show all notices, and those of the screen before on the next one, too
-        notices = self._notifications
-        here = next(reversed(self.screen_stack), None)
-        if here is not self._noticed_on:
-            for old in self._noticed:
-                del notices[old]
-        for old in list(notices)[:-MOST_NOTICES]:
-            del notices[old]
-        self._noticed_on, self._noticed = here, list(notices)
-        super()._refresh_notifications()
-
     def backlog(self) -> int:
         """Number of frames that the terminal has not taken yet."""
-        thread = getattr(self._driver, "_writer_thread", None)
-        queue = getattr(thread, "_queue", None)
-        return 0 if queue is None else int(queue.qsize())
+        return 0 if self.terminal is None else self.terminal.backlog
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         # a frame that waits behind others would be out of date when it is shown
