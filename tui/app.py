@@ -21,14 +21,14 @@ from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
 from textual.timer import Timer
 
-from engine.display import clean, is_monochrome, wants_ascii
+from engine.display import clean, is_monochrome, one_line, wants_ascii
 from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import HasKeymap, Hinting, key
 from tui.navigation import MAIN_SCREENS, PLACES, Navigator, OpenedScreen, ShownNotice, preload
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import StarsScreen
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
 from tui.services.plain_letters import AsciiFilter
@@ -441,7 +441,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
             self.exit()
             return
         own = self.engine.is_own(board)
-        self.navigator.ask_how_to_leave(board, own=own, then=self._leave_as_decided)
+        self.navigator.ask_how_it_ends("quit", board, self._leave_as_decided, own=own)
 
     def action_pause(self) -> None:
         self.engine.pause()
@@ -453,7 +453,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
             self.tell("No engine is at work.")
             return
         own = self.engine.is_own(board)
-        self.navigator.ask_how_to_stop(board, own=own, then=self.engine.stop)
+        self.navigator.ask_how_it_ends("stop", board, self.engine.stop, own=own)
 
     def action_suspend(self) -> None:
         """Suspend to the shell until `fg`; the engine continues."""
@@ -493,10 +493,16 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         if not stars:
             self.tell("No conversation has a star yet: * gives one.")
             return
-        self.push_screen(
-            StarsScreen(stars),
-            lambda chosen: None if chosen is None else self.navigator.open_conversation(*chosen),
-        )
+        offers = {
+            ChoiceOption("★", one_line(str(star.key)), one_line(star.benchmark)): star
+            for star in stars
+        }
+
+        def chosen(offer: ChoiceOption | None) -> None:
+            if offer is not None:
+                self.navigator.open_conversation(*offers[offer])
+
+        self.push_screen(ChoiceScreen("Conversations with a star", list(offers)), chosen)
 
     def action_theme(self) -> None:
         """Switch to the next of our themes."""

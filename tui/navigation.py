@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.store.browsing import Filter
     from engine.watch import Watch
     from tui.bindings import PaletteCommand
-    from tui.services.engine_control import QuitChoice
+    from tui.screens.quit import Decided
     from tui.state.found_ids import FoundId
     from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.related import TakeRef
@@ -98,14 +98,13 @@ SCREENS: Final = {
     "help": "tui.screens.cards:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",
     "label": "tui.screens.label:LabelScreen",
-    "messages": "tui.screens.cards:MessagesScreen",
-    "pilot": "tui.screens.cards:PilotScreen",
+    "messages": "tui.screens.cards:messages_card",
+    "pilot": "tui.screens.cards:pilot_card",
     "play again": "tui.screens.rejudge:play_again",
-    "quit": "tui.screens.quit:QuitScreen",
+    "quit": "tui.screens.quit:ask_how_to_leave",
     "scenario": "tui.screens.scenario:ScenarioScreen",
     "search": "tui.screens.search:SearchScreen",
-    "stop": "tui.screens.quit:StopScreen",
-    "stop another's": "tui.screens.quit:StopOthersScreen",
+    "stop": "tui.screens.quit:ask_how_to_stop",
     "target": "tui.screens.target:TargetScreen",
     "verdicts": "tui.screens.verdicts:VerdictsScreen",
     "wall": "tui.screens.wall:WallScreen",
@@ -161,6 +160,8 @@ class Navigator:
         self._home = home
         self._shell = shell
         self._look = look
+        self._asks_end: Screen[Any] | None = None
+        """The dialog that asked last what should happen to the run."""
         self._tab = "Conversations"
         """The tab of that place that was shown last."""
         screens = {place.name: place.screen for place in MAIN_SCREENS} | TAB_SCREENS
@@ -338,24 +339,16 @@ class Navigator:
         `PatternFault`; `then` gets the pattern, or None if the dialog is cancelled."""
         self._ask("find", then, typed, find)
 
-    def ask_how_to_leave(
-        self, board: Board, *, own: bool, then: Callable[[QuitChoice | None], None]
-    ) -> None:
-        """Ask what should happen to the run on leaving. `own` says whether it was started for this
-        app. `then` gets the answer, or None if the user stays."""
-        self._ask("quit", then, board, own=own)
-
-    def ask_how_to_stop(
-        self, board: Board, *, own: bool, then: Callable[[QuitChoice | None], None]
-    ) -> None:
-        """Ask how to stop the run. If it is not this app's `own`, the user must type a word."""
-        self._ask("stop" if own else "stop another's", then, board)
+    def ask_how_it_ends(self, name: str, board: Board, then: Decided, *, own: bool) -> None:
+        """Ask what should happen to the run on leaving (`quit`) or without (`stop`). `own` says
+        whether it was started for this app."""
+        self._asks_end, answered = load(SCREENS[name])(board, then, own=own)
+        self._app.push_screen(self._asks_end, answered)
 
     @property
     def asks_how_it_ends(self) -> bool:
         """Whether a dialog that asks what should happen to the run is shown."""
-        dialogs = tuple(load(SCREENS[name]) for name in ("quit", "stop another's"))
-        return isinstance(self._app.screen, dialogs)
+        return self._app.screen is self._asks_end
 
     def judge_again(self, subjects: Sequence[Subject]) -> None:
         """Ask which judge to use, then show the old verdicts and the new ones as they arrive."""

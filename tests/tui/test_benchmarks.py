@@ -15,7 +15,7 @@ from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
 from tests.tui.theatre import BENCHMARK, ENGINE, METRIC, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.screens.dialogs import NameScreen
+from tui.screens.dialogs import LineScreen
 from tui.screens.live import LiveScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
@@ -190,10 +190,10 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "1")
         await pilot.press("o", *BENCHMARK, "enter")
-        assert isinstance(pilot.app.screen, NameScreen)
+        assert isinstance(pilot.app.screen, LineScreen)
         assert "there is one of that name" in on_screen(pilot)
         await pilot.press("ctrl+u", *"a b", "enter")
-        assert isinstance(pilot.app.screen, NameScreen)
+        assert isinstance(pilot.app.screen, LineScreen)
         await pilot.press("ctrl+u", *"bad", "enter")
         await theatre.tick(pilot)
         assert "the disk is full" in on_screen(pilot)

@@ -16,21 +16,19 @@ from engine.cli.piloting import PilotPage
 from engine.link import Command, WorkRow
 from engine.watch import EvaluatorInfo
 from tests.tui.theatre import BENCHMARK, METRIC, Theatre, on_screen, shell
-from tui.screens.cards import DefinitionScreen, HelpScreen, MessagesScreen, PilotScreen
+from tui.screens.cards import HelpScreen, definition_card, messages_card, pilot_card
 from tui.screens.dialogs import (
     ChoiceOption,
     ChoiceScreen,
     DialogFooter,
     LineQuestion,
     LineScreen,
-    NameScreen,
     Overlay,
-    StarsScreen,
-    TextCard,
     TypingScreen,
+    ask_name,
 )
 from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen, GoToScreen
-from tui.screens.quit import QuitScreen, StopOthersScreen, StopScreen
+from tui.screens.quit import ask_how_to_leave, ask_how_to_stop
 from tui.screens.rejudge import JudgeAgainScreen
 from tui.text.ink import length
 from tui.widgets.lines import ChoiceList
@@ -46,21 +44,20 @@ def every_dialog(theatre: Theatre, pilot: Pilot[None]) -> Iterator[Overlay[Any]]
     board = theatre.link.board()
     row = WorkRow(BENCHMARK, "m01_s001_v01__steadfast")
     yield from (
-        DefinitionScreen(METRIC),
+        definition_card(METRIC),
         HelpScreen(pilot.app.screen),
-        MessagesScreen(()),
-        PilotScreen(PilotPage(("a pilot", "a table"), ("It says something.",))),
+        messages_card(()),
+        pilot_card(PilotPage(("a pilot", "a table"), ("It says something.",))),
         ChoiceScreen("Which?", (ChoiceOption("y", "yes", "it is done"),)),
-        NameScreen(()),
-        StarsScreen(()),
+        ask_name(()),
         LineScreen(LineQuestion("Why?", "why", "Enter saves it", 80), "Ann"),
         CommandScreen(None, ()),
         FilterScreen("", (), lambda _wanted: None),
         FindScreen("", _find),
         GoToScreen(theatre.watch.reader, ()),
-        QuitScreen(board),
-        StopScreen(board),
-        StopOthersScreen(board),
+        ask_how_to_leave(board, print, own=True)[0],
+        ask_how_to_stop(board, print, own=True)[0],
+        ask_how_to_stop(board, print, own=False)[0],
         JudgeAgainScreen(shell(pilot), Command.EVALUATE, (row,)),
     )
 
@@ -99,7 +96,7 @@ def test_every_dialog_says_in_the_same_corner_that_esc_closes_it(
             import_module(".".join(path.relative_to(SOURCES.parent).with_suffix("").parts))
         bases = {kind for kind in kinds() if kind.__subclasses__() and kind not in seen}
         assert set(kinds()) - seen == bases
-        assert bases >= {TextCard, TypingScreen}
+        assert TypingScreen in bases
 
     theatre.perform(script, size)
 
@@ -151,7 +148,8 @@ def test_a_judge_to_choose_is_named_whole(theatre: Theatre, width: int) -> None:
 
 def test_what_each_way_to_leave_means_is_said_whole(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
-        await pilot.app.push_screen(QuitScreen(theatre.link.board()))
+        dialog, _ = ask_how_to_leave(theatre.link.board(), print, own=True)
+        await pilot.app.push_screen(dialog)
         await pilot.pause()
         choices = pilot.app.screen.query_one(ChoiceList)
         for number in range(choices.row_count()):

@@ -18,7 +18,7 @@ from tests.tui.theatre import ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S
 from tui.app import CrosswindApp
 from tui.orders import Orders
-from tui.screens.cards import PilotScreen
+from tui.screens.dialogs import TextCard
 from tui.services.engine_control import Backend
 
 
@@ -52,7 +52,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
                 await app.workers.wait_for_complete()
                 assert app.engine._piloting is waited_for
             await asyncio.to_thread(place.run, pilot=2)
-            while not isinstance(app.screen, PilotScreen):
+            while not isinstance(app.screen, TextCard):
                 app.tick()
                 await pilot.pause()
         shown = on_screen(pilot)
@@ -64,7 +64,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
         await pilot.press("colon", *"pilot", "enter")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert isinstance(app.screen, PilotScreen)
+        assert isinstance(app.screen, TextCard)
         assert len(link.requests) == 3
 
     async def perform() -> None:

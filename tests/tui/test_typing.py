@@ -16,10 +16,8 @@ from tui.screens.conversation import ConversationScreen
 from tui.screens.dialogs import TypingScreen
 
 
-class Asking(TypingScreen[str], inherit_bindings=False):
+class Asking(TypingScreen[str]):
     """Asks for a line; Esc gives none."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self) -> None:
         super().__init__("anything", self._submit)

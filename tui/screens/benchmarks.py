@@ -30,7 +30,7 @@ from tui.format import (
     money,
 )
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
-from tui.screens.dialogs import NameScreen
+from tui.screens.dialogs import ask_name
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import (
     READABLE,
@@ -207,7 +207,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def action_new(self) -> None:
         taken = [info.name for info in self.watched.benchmarks]
-        self.app.push_screen(NameScreen(taken), self._make_benchmark)
+        self.app.push_screen(ask_name(taken), self._make_benchmark)
 
     def _make_benchmark(self, name: str | None) -> None:
         if name is not None:

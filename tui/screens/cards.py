@@ -47,16 +47,13 @@ def open_definition(shell: Shell, benchmark: str, scenario_id: str) -> None:
     if metric is None:
         shell.tell("Neither the benchmark's file nor the store says what it is judged by.")
     else:
-        shell.navigator.show(DefinitionScreen(metric))
+        shell.navigator.show(definition_card(metric))
 
 
-class DefinitionScreen(TextCard, inherit_bindings=False):
+def definition_card(metric: Metric) -> TextCard:
     """A card with the definition of one metric."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("d,q,escape,backspace", "close", "close")]
-
-    def __init__(self, metric: Metric) -> None:
-        super().__init__(partial(_metric_lines, metric_blocks(metric)), id="definition")
+    drawing = partial(_metric_lines, metric_blocks(metric))
+    return TextCard(drawing, id="definition", opened_by="d")
 
 
 def _metric_lines(blocks: Sequence[Block], width: int) -> list[Line]:
@@ -109,12 +106,12 @@ _LEGEND: Final = (
 )
 
 
-class HelpScreen(TextCard, inherit_bindings=False):
+class HelpScreen(TextCard):
     """A card with the keys of the screen it was opened from, and on its second page the signs."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual has it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,backspace,question_mark", "close", "close"),
+        Binding("question_mark", "close", "close"),
         Binding("tab,right_curly_bracket,left_curly_bracket", "turn", "turn"),
     ]
 
@@ -193,13 +190,9 @@ def _help_rows(name: str, ink: Ink, meaning: str, width: int) -> list[Line]:
     return [[Piece("  " + pad(name, room), ink), Piece(texts[0])], *rows[1:]]
 
 
-class PilotScreen(TextCard, inherit_bindings=False):
+def pilot_card(page: PilotPage) -> TextCard:
     """A card with the findings of a pilot, opened when the pilot has ended."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
-
-    def __init__(self, page: PilotPage) -> None:
-        super().__init__(partial(_pilot_lines, page), id="pilot")
+    return TextCard(partial(_pilot_lines, page), id="pilot")
 
 
 def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
@@ -213,15 +206,10 @@ def _pilot_lines(page: PilotPage, width: int) -> list[Line]:
     return lines
 
 
-class MessagesScreen(TextCard, inherit_bindings=False):
+def messages_card(messages: Sequence[ShownNotice]) -> TextCard:
     """A card with earlier notices, the newest first."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,backspace,exclamation_mark", "close", "close")
-    ]
-
-    def __init__(self, messages: Sequence[ShownNotice]) -> None:
-        super().__init__(partial(_message_lines, messages), id="keys")
+    drawing = partial(_message_lines, messages)
+    return TextCard(drawing, id="keys", opened_by="exclamation_mark")
 
 
 def _message_lines(messages: Sequence[ShownNotice], width: int) -> list[Line]:

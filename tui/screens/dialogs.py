@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.benchmark import name_fault
 from engine.display import one_line
-from tui.state.related import Subject
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, spread_line
 from tui.text.wrap import wrapped_lines
 from tui.widgets.base import BREAKPOINTS_DOWN
@@ -28,6 +29,8 @@ class Overlay(ModalScreen[ResultT], inherit_bindings=False):
     """A screen above another one, which returns a result once. A second key that arrives while it
     closes, such as the Enter of its input line, would otherwise close the screen beneath it."""
 
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
     answered = False
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
@@ -36,6 +39,10 @@ class Overlay(ModalScreen[ResultT], inherit_bindings=False):
             return AwaitComplete()
         self.answered = True
         return super().dismiss(result)
+
+    def action_close(self) -> None:
+        """Close without a result."""
+        self.dismiss()
 
 
 class DialogFooter(OneLine):
@@ -63,10 +70,10 @@ _FRAME: Final = 6
 """Cells of a card beside its text."""
 
 
-class TextCard(Overlay[None], inherit_bindings=False):
-    """A card of text. A subclass gives its lines and the keys that close it."""
+class TextCard(Overlay[None]):
+    """A card of text, which the key that opened it closes too."""
 
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,backspace", "close", "close")]
 
     def __init__(
         self,
@@ -74,15 +81,16 @@ class TextCard(Overlay[None], inherit_bindings=False):
         *,
         id: str,  # noqa: A002  (Textual's name for it)
         width: int = WIDTH,
-        footer: str = "",
+        opened_by: str = "",
     ) -> None:
         """`drawing` makes the lines for a width in cells; `id` is the list's, `width` the card's;
-        `footer` is the text of its last row."""
+        `opened_by` is Textual's name of a key."""
         super().__init__()
         self._drawing = drawing
         self._width = width
+        self._opened_by = opened_by
         self._list = Lines((), id=id)
-        self._footer = DialogFooter(footer)
+        self._footer = DialogFooter()
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -101,12 +109,17 @@ class TextCard(Overlay[None], inherit_bindings=False):
     def on_resize(self) -> None:
         self._list.show(self.lines)
 
-    def action_close(self) -> None:
-        self.dismiss()
+    def on_key(self, event: events.Key) -> None:
+        if event.key == self._opened_by:
+            event.stop()
+            self.dismiss()
 
 
 WARNINGS: Final = ("! ", "note: ")
 """How a line that warns begins."""
+
+
+LEAST_NAME: Final = 22
 
 
 class ChoiceOption(NamedTuple):
@@ -118,11 +131,10 @@ class ChoiceOption(NamedTuple):
     meaning: str
 
 
-class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
+class ChoiceScreen(Overlay[ChoiceOption]):
     """Returns the chosen option, or None."""
 
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,backspace", "close", "close")]
 
     def __init__(
         self,
@@ -140,7 +152,8 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         self._capitals = capitals
         self._question = [question] if isinstance(question, str) else question
         self._offers = offers
-        self._list = ChoiceList(list(map(_line, offers)), id="choices")
+        names = max([LEAST_NAME, *(cell_len(offer.name) + 2 for offer in offers)])
+        self._list = ChoiceList([_line(offer, names) for offer in offers], id="choices")
         self._footer = DialogFooter()
 
     def compose(self) -> ComposeResult:
@@ -183,14 +196,12 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._offers[message.index])
 
-    def action_close(self) -> None:
-        self.dismiss()
 
-
-def _line(offer: ChoiceOption) -> Line:
+def _line(offer: ChoiceOption, names: int) -> Line:
+    """`names` is the width of the column of names."""
     return [
         Piece(f" {offer.key}  ", Ink.ACCENT),
-        Piece(pad(offer.name, 22), Ink.STRONG),
+        Piece(pad(offer.name, names), Ink.STRONG),
         Piece(offer.meaning, Ink.MUTED),
     ]
 
@@ -218,22 +229,47 @@ class _TypedLine(Input):
         event.prevent_default()
 
 
-class TypingScreen(Overlay[ResultT], inherit_bindings=False):
+class TypingScreen(Overlay[ResultT]):
     """A dialog with an input, `line`, which also gets the keys that arrive before it has the
-    focus."""
+    focus. Its last row says what Enter does, or how the line is understood."""
 
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     AUTO_FOCUS = "Input"
 
-    def __init__(self, placeholder: str, submit: Callable[[str], object]) -> None:
-        """`submit` is called on Enter: it closes with a result, or says why not."""
+    def __init__(
+        self,
+        placeholder: str,
+        submit: Callable[[str], object],
+        typed: str = "",
+        question: Sequence[Line] = (),
+    ) -> None:
+        """`submit` is called on Enter: it closes with a result, or says why not. `typed` stands on
+        the line at first."""
         super().__init__()
         self.line = _TypedLine(self, placeholder)
         self.submit = submit
+        self._begun_with = typed
+        self._question = question
+        self._note = DialogFooter()
 
-    def action_close(self) -> None:
-        """Handle Esc: close without a result."""
-        self.dismiss()
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            if self._question:
+                yield Lines(self._question)
+            yield self.line
+            yield from self.between()
+            yield self._note
+
+    def between(self) -> Sequence[Widget]:
+        """What stands between the line and the last row."""
+        return ()
+
+    def on_mount(self) -> None:
+        if self._begun_with:
+            self.line.value = self._begun_with
+
+    def say(self, text: str, ink: Ink = Ink.MUTED) -> None:
+        """Replace the last row."""
+        self._note.say([Piece(text, ink)])
 
     def on_key(self, event: events.Key) -> None:
         if self.focused is not None:
@@ -245,40 +281,13 @@ class TypingScreen(Overlay[ResultT], inherit_bindings=False):
             self.line.cursor_position = len(self.line.value)
 
 
-_QUESTION: Line = [Piece("What is the new benchmark to be called?", Ink.ACCENT)]
-_NAME_HELP: Final = "letters, digits, and any of . _ -"
+class TypedReading(NamedTuple):
+    """How a line is understood."""
 
-
-class NameScreen(TypingScreen[str], inherit_bindings=False):
-    """Returns a valid name for a new benchmark, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
-
-    def __init__(self, taken: Collection[str]) -> None:
-        super().__init__("a short name, for a folder", self._submit)
-        self._taken = {name.casefold() for name in taken}
-        self._note = DialogFooter(_NAME_HELP)
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield Lines([_QUESTION])
-            yield self.line
-            yield self._note
-
-    def on_input_changed(self, message: Input.Changed) -> None:
-        typed = message.value
-        fault = self._name_fault(typed) if typed else None
-        words = fault or (f"Enter makes it in benchmarks/{typed}" if typed else _NAME_HELP)
-        self._note.say([Piece(words, Ink.BAD if fault else Ink.MUTED)])
-
-    def _submit(self, typed: str) -> None:
-        if self._name_fault(typed) is None:
-            self.dismiss(typed)
-
-    def _name_fault(self, name: str) -> str | None:
-        if name.casefold() in self._taken:
-            return "there is one of that name"
-        return name_fault(name)
+    words: str
+    """What Enter does, or what is wrong."""
+    accepted: bool = True
+    ink: Ink = Ink.MUTED
 
 
 class LineQuestion(NamedTuple):
@@ -288,69 +297,61 @@ class LineQuestion(NamedTuple):
     placeholder: str
     enter: str
     """What Enter does."""
-    longest: int
-    """The most characters of an answer."""
+    longest: int = 0
+    """The most characters of an answer; 0 for any number."""
     required: bool = False
     """Whether an empty line is not accepted."""
+    below: Sequence[Line] = ()
+    """Further lines of the question."""
+    read: Callable[[str], TypedReading] | None = None
+    """How a line is understood, where not all are accepted."""
+
+    def reading(self, typed: str) -> TypedReading:
+        if self.read is not None:
+            return self.read(typed)
+        return TypedReading(self.enter, bool(typed.strip()) or not self.required)
 
 
-class LineScreen(TypingScreen[str], inherit_bindings=False):
+class LineScreen(TypingScreen[str]):
     """Returns the line without blanks around it, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, question: LineQuestion, typed: str = "") -> None:
         """`typed` stands on the line at first."""
-        super().__init__(question.placeholder, self._submit)
-        self._question = question
-        self._begun_with = typed
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield Lines([[Piece(self._question.question, Ink.ACCENT)]])
-            yield self.line
-            yield DialogFooter(self._question.enter)
+        asked: list[Line] = [[Piece(question.question, Ink.ACCENT)], *question.below]
+        super().__init__(question.placeholder, self._submit, typed, asked)
+        self._asked = question
+        self.line.max_length = question.longest
 
     def on_mount(self) -> None:
-        self.line.max_length = self._question.longest
-        self.line.value = self._begun_with
+        self._say_reading(self._begun_with)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self._say_reading(message.value)
+
+    def _say_reading(self, typed: str) -> None:
+        reading = self._asked.reading(typed)
+        self.say(reading.words, reading.ink)
 
     def _submit(self, typed: str) -> None:
-        if typed.strip() or not self._question.required:
+        if self._asked.reading(typed).accepted:
             self.dismiss(typed.strip())
 
 
-class StarsScreen(Overlay[Subject], inherit_bindings=False):
-    """Returns the chosen conversation of those with a star, or None."""
-
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,backspace,apostrophe", "close", "close")
-    ]
-
-    def __init__(self, stars: Sequence[Subject]) -> None:
-        super().__init__()
-        self._stars = stars
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield Lines([[Piece("Conversations with a star", Ink.ACCENT)]], id="question")
-            yield ChoiceList(list(map(_starred_line, self._stars)), id="found")
-            yield DialogFooter("Enter opens it")
-
-    def on_mount(self) -> None:
-        self.query_one(ChoiceList).focus()
-
-    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
-        self.dismiss(self._stars[message.index])
-
-    def action_close(self) -> None:
-        self.dismiss()
+_NAME_HELP: Final = "letters, digits, and any of . _ -"
 
 
-def _starred_line(subject: Subject) -> Line:
-    return [
-        Piece(" ★ ", Ink.WARN),
-        Piece(one_line(str(subject.key)), Ink.STRONG),
-        Piece(f"  {one_line(subject.benchmark)}", Ink.MUTED),
-    ]
+def ask_name(taken: Collection[str]) -> LineScreen:
+    """Ask for the name of a new benchmark."""
+    folded = {name.casefold() for name in taken}
+
+    def read(typed: str) -> TypedReading:
+        if not typed:
+            return TypedReading(_NAME_HELP, accepted=False)
+        there = typed.casefold() in folded
+        fault = "there is one of that name" if there else name_fault(typed)
+        if fault is not None:
+            return TypedReading(fault, accepted=False, ink=Ink.BAD)
+        return TypedReading(f"Enter makes it in benchmarks/{typed}")
+
+    asked = "What is the new benchmark to be called?"
+    return LineScreen(LineQuestion(asked, "a short name, for a folder", "", read=read))

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.display import one_line, plural
@@ -22,7 +21,7 @@ from engine.store.reader import Reader
 from engine.watch import BenchmarkInfo
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
-from tui.screens.dialogs import WIDTH, DialogFooter, ResultT, TypingScreen
+from tui.screens.dialogs import WIDTH, ResultT, TypingScreen
 from tui.services.palette import matching, nothing_found, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.found_ids import AT_MOST, FoundId, MetricNames, find, metric_names, what_is
@@ -42,28 +41,7 @@ from tui.text.ink import (
 from tui.widgets.lines import ChoiceList
 
 
-class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
-    """A dialog that says below the line how it is understood."""
-
-    def __init__(self, placeholder: str, submit: Callable[[str], object], typed: str = "") -> None:
-        super().__init__(placeholder, submit)
-        self._begun_with = typed
-        self._note = DialogFooter()
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self.line
-            yield self._note
-
-    def on_mount(self) -> None:
-        if self._begun_with:
-            self.line.value = self._begun_with
-
-    def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
-        self._note.say([Piece(text, ink)])
-
-
-class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
+class _ChoosingScreen(TypingScreen[ResultT]):
     """A dialog that lists what matches the line; its result is the chosen one, or None."""
 
     def __init__(
@@ -77,11 +55,8 @@ class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
         self._list = ChoiceList((), id="found")
         self._list.can_focus = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self.line
-            yield self._list
-            yield self._note
+    def between(self) -> Sequence[Widget]:
+        return [self._list]
 
     def _begin_choosing(self, typed: str) -> None:
         self.run_worker(self._choose(typed), group="answer", exclusive=True)
@@ -96,11 +71,10 @@ class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
         self._list.action_go_up()
 
 
-class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
+class FilterScreen(TypingScreen[str]):
     """Its result is the filter line, or None where the filter stays as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "close"),
         Binding("up", "earlier", "an earlier line", show=False),
         Binding("down", "later", "a later line", show=False),
     ]
@@ -118,22 +92,22 @@ class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
         self._answer = answer
 
     def on_mount(self) -> None:
-        self._say(HELP)
+        self.say(HELP)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         try:
             self._answer(parse(message.value))
         except FilterFault as fault:
-            self._say(str(fault), Ink.BAD)
+            self.say(str(fault), Ink.BAD)
         else:
-            self._say(HELP)
+            self.say(HELP)
 
     def _submit(self, typed: str) -> None:
         """Close with the line, or say what is wrong with it."""
         try:
             parse(typed)
         except FilterFault as fault:
-            self._say(str(fault), Ink.BAD)
+            self.say(str(fault), Ink.BAD)
         else:
             self.dismiss(" ".join(typed.split()))
 
@@ -158,9 +132,8 @@ TOGETHER: Final = 0.03
 """Seconds within which letters that are typed are looked up together."""
 
 
-class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
+class GoToScreen(_ChoosingScreen[FoundId]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "close"),
         Binding("down,ctrl+n", "next", "next", show=False),
         Binding("up", "before", "before", show=False),
         Binding("tab", "complete", "complete", show=False),
@@ -172,7 +145,7 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         self._metrics = metric_names(benchmarks)
 
     def on_mount(self) -> None:
-        self._say(_EXAMPLES)
+        self.say(_EXAMPLES)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
@@ -199,14 +172,14 @@ class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
         try:
             ids = await asyncio.to_thread(find, self._reader, typed, self._metrics)
         except StoreError as error:
-            self._say(one_line(str(error)), Ink.BAD)
+            self.say(one_line(str(error)), Ink.BAD)
             return
         if ids == self._found and ids:
             return
         self._found = ids
         width = max(min(WIDTH, self.app.size.width) - 6, 1)
         self._list.show(_lines(ids, typed.strip(), width, self._metrics))
-        self._say(_matches_words(typed, len(ids)))
+        self.say(_matches_words(typed, len(ids)))
 
 
 _EXAMPLES: Final = "A part of an id (s002, a target) or of a metric's name"
@@ -257,9 +230,8 @@ FEWEST: Final = 2
 MOST_IDS: Final = 12
 
 
-class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
+class CommandScreen(_ChoosingScreen[PaletteCommand]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "close"),
         Binding("down,ctrl+n", "next", "next", show=False),
         Binding("up", "before", "before", show=False),
         Binding("pagedown", "page(1)", "page down", show=False),
@@ -299,7 +271,7 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
         try:
             ids = await self._ids(typed.strip())
         except StoreError as error:
-            self._say(one_line(str(error)), Ink.BAD)
+            self.say(one_line(str(error)), Ink.BAD)
             return
         self._show([*named, *ids])
         self._found_for = typed
@@ -320,11 +292,11 @@ class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     def on_cursor_view_moved(self) -> None:
         """Say what the chosen command does, where its line has no room for that."""
         if not self._found:
-            self._say(nothing_found(self._commands, self.line.value))
+            self.say(nothing_found(self._commands, self.line.value))
             return
         chosen = self._found[self._list.cursor]
         line = "".join(piece.text for piece in self._lines[self._list.cursor])
-        self._say("Enter does it" if chosen.meaning in line else f"Enter: {chosen.meaning}")
+        self.say("Enter does it" if chosen.meaning in line else f"Enter: {chosen.meaning}")
 
     def _draw(self) -> None:
         width = max(min(PALETTE_WIDTH, self.app.size.width) - 6, 1)
@@ -355,10 +327,8 @@ def _command_line(command: PaletteCommand, names: int, width: int, *, begins: bo
 _HELP = "Words, or /a regular expression. Enter stays, n and N go on."
 
 
-class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
+class FindScreen(TypingScreen[str]):
     """Searches a transcript; its result is the pattern, or None where the search is given up."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, typed: str, find: Callable[[str], Awaitable[int]]) -> None:
         """`find` goes to the first place where the text occurs and returns how many there are."""
@@ -366,7 +336,7 @@ class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
         self._find = find
 
     def on_mount(self) -> None:
-        self._say(_HELP)
+        self.say(_HELP)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         begin_instead(self, partial(self._answer, message.value), "find")
@@ -378,11 +348,11 @@ class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
         try:
             count = await self._find(typed)
         except PatternFault as fault:
-            self._say(str(fault), Ink.BAD)
+            self.say(str(fault), Ink.BAD)
             return
         if not typed.strip():
-            self._say(_HELP)
+            self.say(_HELP)
         elif count:
-            self._say(plural(count, "place"), Ink.GOOD)
+            self.say(plural(count, "place"), Ink.GOOD)
         else:
-            self._say("It does not occur here.", Ink.WARN)
+            self.say("It does not occur here.", Ink.WARN)

@@ -36,7 +36,6 @@ from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad, told_apart
 from tui.text.wrap import Cells, Heading
-from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import ChoiceList, Lines, OneLine
 from tui.widgets.side_by_side import SideBySide
@@ -433,11 +432,10 @@ class JudgeCandidate(NamedTuple):
     note: str
 
 
-class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
+class JudgeAgainScreen(Overlay[Request]):
     """Returns the request to the engine, or None."""
 
-    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,backspace", "close", "close")]
 
     def __init__(self, shell: Shell, command: Command, rows: tuple[WorkRow, ...]) -> None:
         """`command` is `EVALUATE` or `SIMULATE`."""
@@ -479,9 +477,6 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._chosen = self._candidates[message.index]
         if self._chosen.name in self._quotes:
             self.dismiss(self._request(self._chosen))
-
-    def action_close(self) -> None:
-        self.dismiss()
 
     @property
     def _question(self) -> str:
