@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.widget import Widget
 
 from engine.display import one_line, plural
 from engine.errors import CrosswindError, InputError
@@ -22,8 +23,6 @@ from tui.services.ticker import begin
 from tui.state.labelling import DisputeSource, dispute_blocks, label_blocks
 from tui.text.blocks import Passage
 from tui.text.ink import Ink, Piece
-from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
 
@@ -52,16 +51,11 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         self._decided: list[Dispute] = []
         """The decisions made on this screen, in order."""
         self._storing = asyncio.Lock()
-        self._header = OneLine(id="header")
         self._story = TranscriptView(follow=False, id="story")
         self._people = TranscriptView(follow=False, id="people")
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        with Horizontal(id="sides"):
-            yield self._people
-            yield self._story
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [Horizontal(self._people, self._story, id="sides")]
 
     def on_mount(self) -> None:
         self._story.focus()

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
+from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.cli.console import program
+from engine.display import display_text
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
@@ -24,8 +26,11 @@ from tui.services.preferences import Preferences
 from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
 from tui.state.run_status import Instant
+from tui.text.blocks import Passage
 from tui.text.ink import Ink, Line, Piece, length
-from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, LineView
+from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, NOT_TINY, SIDE_BY_SIDE, LineView
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import OneLine
 
 if TYPE_CHECKING:
     from tui.state.related import Subject
@@ -127,6 +132,7 @@ DEFINITION: Final = key(
     "d", "definition", "definition", "show what the metric asks, its direction, where it counts"
 )
 """The key of all screens that can show the metric of a conversation."""
+FREEZE: Final = key("p", "freeze", "freeze", "freeze the display; the run goes on")
 _ZOOMED: Final = "-zoomed"
 """Class of the pane that is shown alone and of the widgets that contain it."""
 
@@ -135,9 +141,14 @@ def _class_for_size(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
     return next(name for least, name in reversed(breakpoints) if least <= size)
 
 
+def fault_passage(fault: object, label: str = "store") -> Passage:
+    """What says, in the place of a text, why that cannot be read."""
+    return Passage("fault", label, display_text(str(fault)), Ink.BAD, Ink.BAD)
+
+
 class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
-    """A screen that draws what the store and the engine's link say. It keeps no data of its own, so
-    that closing it loses nothing."""
+    """A screen that draws what the store and the engine's link say, between a header and a footer.
+    It keeps no data of its own, so that closing it loses nothing."""
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
@@ -150,10 +161,27 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
         super().__init__()
         self.shell = shell
         self.watched = shell.watch
+        self._header = OneLine(id="header")
         self.zoomed: Widget | None = None
         """The pane that is shown alone; None while all are shown."""
         self._away: list[Widget] = []
         """The widgets that were hidden for it."""
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield from self.parts()
+        yield KeyLine()
+
+    def parts(self) -> Sequence[Widget]:
+        """What stands between the header and the footer."""
+        return ()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there is room for two sheets side by side, told from the terminal's size: the
+        screen itself has none before its first layout."""
+        width, height = self.app.size
+        return width >= SIDE_BY_SIDE and height >= NOT_TINY
 
     def on_mount(self) -> None:
         self.shell.ticker.listeners.add(self)

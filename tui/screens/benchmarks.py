@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.benchmark import Stage, Track
 from engine.display import one_line, plural
@@ -54,8 +54,7 @@ from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
 from tui.state.run_status import Instant, RunPhase, benchmarks_to_come, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart, spread_line
 from tui.text.plot import tick_line
-from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Entries, Entry, Lines, OneLine
+from tui.widgets.lines import Entries, Entry, Lines
 
 if TYPE_CHECKING:
     from engine.pipeline.stored_conversations import ScoreCounts
@@ -83,7 +82,6 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._list = Entries(id="benchmarks")
         self._detail = Lines(id="detail", high=True)
         self._board: Board | None = None
@@ -103,11 +101,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._made: str | None = None
         """A new benchmark, to which the cursor goes as soon as it is in the list."""
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._list
-        yield self._detail
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._list, self._detail]
 
     def on_mount(self) -> None:
         self._list.focus()

@@ -6,21 +6,20 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, UNKNOWN, money
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen, fault_passage, heading
 from tui.screens.failures import attempt_blocks
 from tui.services.ticker import begin
 from tui.state.related import Subject, TakeRef
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
@@ -44,7 +43,6 @@ class CallsScreen(WatchingScreen, inherit_bindings=False):
         self._at = 0
         self._found: TakeCalls | None = None
         self._fault: str | None = None
-        self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._story = TranscriptView(follow=False, id="story")
 
@@ -52,11 +50,8 @@ class CallsScreen(WatchingScreen, inherit_bindings=False):
     def subject(self) -> Subject:
         return Subject(self._shown.benchmark, self._shown.key)
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._title
-        yield self._story
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._title, self._story]
 
     def on_mount(self) -> None:
         self._story.focus()
@@ -109,7 +104,7 @@ class CallsScreen(WatchingScreen, inherit_bindings=False):
 
     def _nothing(self) -> list[Block]:
         if self._fault is not None:
-            return [Passage("fault", "", display_text(self._fault), Ink.BAD, Ink.BAD)]
+            return [fault_passage(self._fault, "")]
         words = "Reading the store." if self._found is None else "No message was asked for yet."
         return [Passage("nothing", "", words, ink=Ink.MUTED)]
 

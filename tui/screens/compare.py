@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.benchmark import Metric, base_id
-from engine.display import display_text, one_line
+from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
-from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
+from tui.screens.base import DEFINITION, Shell, WatchingScreen, fault_passage, heading
 from tui.state.headline import group_parts, metric_in, metric_line
 from tui.state.related import Subject, TakeRef, comparison_partners, outcome_piece, relation
 from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import BETWEEN_PARTS, Ink, Line, Piece, length, told_apart
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.side_by_side import SideBySide
 
@@ -47,7 +46,6 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell, left: TakeRef, right: TakeRef | None = None) -> None:
         """Without `right`, the first of `comparison_partners` is shown."""
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._asked = OneLine(id="metric")
         self._texts = SideBySide(id="story")
@@ -60,18 +58,13 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         """The demographic group of the user in each conversation that was shown."""
         self._thoughts = False
         self._reload = True
-        self._fault: str | None = None
 
     @property
     def subject(self) -> Subject:
         return Subject(self._left.benchmark, self._left.key)
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._title
-        yield self._asked
-        yield self._texts
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._title, self._asked, self._texts]
 
     def on_mount(self) -> None:
         self._texts.focus()
@@ -144,12 +137,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._reload = False
         try:
             self._read()
-            self._fault = None
         except StoreError as error:
-            self._fault = str(error)
-            self._texts.show(
-                [Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD)], []
-            )
+            self._texts.show([fault_passage(error)], [])
 
     def _read(self) -> None:
         left = self._left
@@ -192,8 +181,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         # of two groups, both stand here in the order of the sides
         notes = [" | ".join(map(BETWEEN_PARTS.join, groups))] if len(groups) > 1 else []
         asked = metric_line(self._metric, notes, self.size.width, () if notes else groups[0])
-        self._asked.set_class(not asked[0], "-nothing")
-        self._asked.show(*asked)
+        self._asked.show_if_any(*asked)
 
     def _titles(self) -> tuple[Line, Line]:
         """The line above each of the two conversations."""

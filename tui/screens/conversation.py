@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.widget import Widget
 
 from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Scenario, Speaker, Stage, base_id
@@ -30,7 +30,7 @@ from engine.store.browsing import Browser
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
-from tui.screens.base import DEFINITION, Shell, WatchingScreen
+from tui.screens.base import DEFINITION, FREEZE, Shell, WatchingScreen
 from tui.services.ticker import begin_instead
 from tui.state.explanations import judging_blocks
 from tui.state.headline import info_of, measured, votes_line
@@ -50,8 +50,6 @@ from tui.state.transcript import (
 )
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, length
-from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
@@ -86,7 +84,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         key("m", "calls", "calls", "each message's tokens, times, attempts, request and answer"),
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
-        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
+        FREEZE,
         key("comma", "earlier_take", "earlier take", "the previous take"),
         key("full_stop", "later_take", "later take", "the next take"),
     ]
@@ -107,7 +105,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._needle = "" if at is None else at.needle
         self._found: Marks = {}
         self._found_number: int | None = None
-        self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._metric = OneLine(id="metric")
         self._story = TranscriptView(follow=False, id="story")
@@ -143,14 +140,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def subject(self) -> Subject:
         return Subject(self._benchmark, self._key)
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._title
-        yield self._metric
-        with Horizontal(id="sheets"):
-            yield self._story
-            yield self._side
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        sheets = Horizontal(self._story, self._side, id="sheets")
+        return [self._title, self._metric, sheets]
 
     def on_mount(self) -> None:
         self._story.focus()
@@ -215,7 +207,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._draw_lines()
 
     def _draw(self, board: Board | None) -> None:
-        wide = self._is_wide
+        wide = self.is_wide
         changed = self._reload or wide != self._was_wide
         self._was_wide = wide
         if self._reload:
@@ -287,11 +279,11 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def action_toggle_setup(self) -> None:
         self._setup = not self._setup
-        self._draw_sheets(wide=self._is_wide)
+        self._draw_sheets(wide=self.is_wide)
 
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
-        self._draw_sheets(wide=self._is_wide)
+        self._draw_sheets(wide=self.is_wide)
 
     def action_freeze(self) -> None:
         self._missed = UnseenCounts() if self._missed is None else None
@@ -313,7 +305,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             for message, of_message in zip(messages, spans, strict=True)
         }
         self._needle = typed
-        self._draw_sheets(wide=self._is_wide)
+        self._draw_sheets(wide=self.is_wide)
         self._found_number = self._story.jump_to_mark(0, Ink.FOUND)
         self._draw_lines()
         return sum(map(len, spans))
@@ -349,13 +341,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._found, self._found_number = {}, None
         self._reload, self._opened, self._awaits_take = True, False, False
         self._draw(self.shell.ticker.board)
-
-    @property
-    def _is_wide(self) -> bool:
-        """Whether there is room for two sheets, told from the terminal's size: the screen itself
-        has none before its first layout."""
-        width, height = self.app.size
-        return width >= SIDE_BY_SIDE and height >= NOT_TINY
 
     def _step_take(self, step: int) -> None:
         if not self._takes:
@@ -493,8 +478,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
         asked = measured(self._info, dialogue, self.watched.jury, self.size.width)
-        self._metric.set_class(not asked[0], "-nothing")
-        self._metric.show(*asked)
+        self._metric.show_if_any(*asked)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
         if self._verdicts:
             title += votes_line(self._verdicts, self.watched.jury)

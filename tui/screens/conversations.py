@@ -8,8 +8,8 @@ from functools import partial
 from time import monotonic
 from typing import ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.display import one_line
@@ -89,12 +89,9 @@ class AllScreen(VerdictsScreen):
     def _make_browser(self, reader: Reader) -> Browser:
         return ConversationBrowser(reader)
 
-    def compose(self) -> ComposeResult:
-        *above, detail, keys = super().compose()
-        yield from above
-        yield self._failures
-        yield detail
-        yield keys
+    def parts(self) -> Sequence[Widget]:
+        *above, detail = super().parts()
+        return [*above, self._failures, detail]
 
     def on_mount(self) -> None:
         self._failures.display = False

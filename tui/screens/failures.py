@@ -16,7 +16,7 @@ from engine.link import Command, Request, WorkRow
 from engine.pipeline.remedies import FailureGroup, KnownFailure, failure_kind
 from engine.store.tables import AttemptRow, StateRow, UnusableRow
 from tui.format import STAGE_NAMES
-from tui.screens.base import Shell, ShellCommand
+from tui.screens.base import Shell, ShellCommand, fault_passage
 from tui.state.related import Subject
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, pad, told_apart
@@ -191,7 +191,7 @@ class FailureList(Entries):
     def blocks(self) -> list[Block]:
         """What is known of the entry under the cursor, and what to do."""
         if self._fault is not None:
-            return [Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD)]
+            return [fault_passage(self._fault)]
         cursor = self.cursor
         if isinstance(cursor, KnownFailure):
             return _group_blocks(cursor, self._groups.get(cursor, []))

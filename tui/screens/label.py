@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError
@@ -25,7 +25,6 @@ from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece, shorten
 from tui.text.wrap import wrapped_lines
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
 from tui.widgets.transcript import BlindTranscript
 
@@ -69,17 +68,12 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         self._read: dict[int, BlindItem] = {}
         self._retry_at: float | None = None
         self._seconds = 0.0
-        self._header = OneLine(id="header")
         self._asked = Lines(id="asked")
         self._story = BlindTranscript(id="story")
         self._said = OneLine(id="told", fill=True)
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._asked
-        yield self._story
-        yield self._said
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._asked, self._story, self._said]
 
     def on_mount(self) -> None:
         self._story.focus()

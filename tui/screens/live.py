@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
 
 from engine.benchmark import Stage
 from engine.errors import StoreError
@@ -20,14 +20,13 @@ from engine.store.filter_line import parse
 from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
-from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen
+from tui.screens.base import DEFINITION, FREEZE, Shell, ShellCommand, WatchingScreen
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import failures_of
 from tui.state.live import LiveState
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant
 from tui.widgets.base import NOT_TINY
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
 from tui.widgets.target_board import TargetBoard, field_legend
@@ -59,7 +58,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             "the previous conversation being spoken",
         ),
         DEFINITION,
-        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
+        FREEZE,
         key("w", "wall", "wall", "watch as many conversations at once as there is room for"),
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
@@ -74,7 +73,6 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._strip = StageStrip(id="stages")
         self._legend = OneLine()
         self._legend.add_class("break")
@@ -100,26 +98,15 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def commands(self) -> Sequence[ShellCommand]:
         return [*super().commands, ShellCommand("w", ("watch",))]
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._blockers
-        yield self._asks
-        yield self._happening
-        yield self._waits
-        yield self._strip
-        yield self._legend
-        yield self._targets
-        yield Blank(classes="break")
-        with Horizontal(id="panes"):
-            with Vertical(id="talk"):
-                yield self._talk_title
-                yield self._talk_metric
-                yield self._talk
-            yield Blank(classes="gutter")
-            with Vertical(id="verdicts"):
-                yield self._verdicts_title
-                yield self._table
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        talk = Vertical(self._talk_title, self._talk_metric, self._talk, id="talk")
+        verdicts = Vertical(self._verdicts_title, self._table, id="verdicts")
+        return [
+            *(self._blockers, self._asks, self._happening, self._waits),
+            *(self._strip, self._legend, self._targets),
+            Blank(classes="break"),
+            Horizontal(talk, Blank(classes="gutter"), verdicts, id="panes"),
+        ]
 
     def on_mount(self) -> None:
         self._state.thoughts = bool(self.shell.preferences.choices.thoughts)
@@ -171,10 +158,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         feed = state.other_feed()
         if feed is not None:
             self._table.replace(feed)
-        asks = state.asks(width)
-        # a class: styles set directly would override the layout of a tiny terminal
-        self._asks.set_class(not asks, "-nothing")
-        self._asks.show(asks)
+        self._asks.show_if_any(state.asks(width))
         self._strip.show(state.stages())
         if state.info is not None:
             self._read_scores(state.info)
@@ -182,9 +166,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._legend.show(field_legend(targets, width))
             self._targets.show(targets)
             self._table.tell_apart([target.name for target in targets])
-        happening = state.happening(width)
-        self._happening.set_class(not happening[0], "-nothing")
-        self._happening.show(*happening)
+        self._happening.show_if_any(*state.happening(width))
         self._blockers.show(state.blockers(width, height))
         waits = state.waits()
         # it keeps its place as long as anything may come and go
@@ -210,9 +192,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._talk_title.show(
             *self._state.pane_title(has_focus=pane.has_focus, rows_below=pane.rows_below)
         )
-        measured = self._state.measured(pane.line_width)
-        self._talk_metric.set_class(not measured[0], "-nothing")
-        self._talk_metric.show(*measured)
+        self._talk_metric.show_if_any(*self._state.measured(pane.line_width))
 
     def _draw_verdicts(self) -> None:
         state, table = self._state, self._table

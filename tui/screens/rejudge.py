@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.widget import Widget
 
 from engine.benchmark import Stage, State
 from engine.display import display_text, one_line, plural
@@ -27,7 +28,15 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.format import conversation_id, verdict
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading, judging_again
+from tui.screens.base import (
+    FREEZE,
+    Shell,
+    ShellCommand,
+    WatchingScreen,
+    fault_passage,
+    heading,
+    judging_again,
+)
 from tui.screens.dialogs import WIDTH, DialogFooter, Overlay
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
@@ -36,7 +45,6 @@ from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad, told_apart
 from tui.text.wrap import Cells, Heading
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import ChoiceList, Lines, OneLine
 from tui.widgets.side_by_side import SideBySide
 from tui.widgets.table import Headings, WideTable
@@ -76,13 +84,12 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "sort", "sort", "show changed verdicts first, or the order they had"),
-        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
+        FREEZE,
     ]
 
     def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:
         """Verdicts in the store at this time are old, later ones new. Raises `StoreError`."""
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
@@ -132,13 +139,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             *judging_again(list(self._subjects.values()), self._evaluator),
         ]
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._title
-        yield self._headings
-        yield self._table
-        yield self._sides
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._title, self._headings, self._table, self._sides]
 
     def on_mount(self) -> None:
         self._table.focus()
@@ -360,9 +362,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         try:
             pair = pair or _pair(self.watched.reader.verdicts(row), self._after, self.watched.jury)
         except StoreError as error:
-            self._sides.show(
-                [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)], []
-            )
+            self._sides.show([fault_passage(error)], [])
             return
         self._sides.show(_side_blocks(pair, "before"), _side_blocks(pair, "now", self._refusal))
 

@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.widget import Widget
 
 from engine.benchmark import ConversationKey, Metric, Scenario, base_id
 from engine.display import display_text, one_line, plural
@@ -18,7 +18,7 @@ from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.format import UNKNOWN
-from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading
+from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, fault_passage, heading
 from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_in, metric_line
 from tui.state.others import other_conversations
@@ -27,9 +27,7 @@ from tui.state.run_status import Instant
 from tui.state.transcript import scenario_parts, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
-from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.grids import GridCell, Group, OutcomeGrid
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
@@ -54,7 +52,6 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     ) -> None:
         """The cursor starts on `cursor`, or on the first conversation of the scenario."""
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._asked = OneLine(id="metric")
         self._grid = OutcomeGrid(id="rows")
@@ -90,16 +87,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         words = ("show", self._scenario_id, "--benchmark", self._benchmark)
         return [*super().commands, ShellCommand("v", words)]
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._title
-        yield self._asked
-        yield self._grid
-        yield self._legend
-        with Horizontal(id="sheets"):
-            yield self._detail
-            yield self._side
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        sheets = Horizontal(self._detail, self._side, id="sheets")
+        return [self._title, self._asked, self._grid, self._legend, sheets]
 
     def on_mount(self) -> None:
         self._grid.focus()
@@ -126,7 +116,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             self._reload = False
             self._load()
             self._draw_grid()
-        elif self._was_wide is not None and self._was_wide != self._is_wide:
+        elif self._was_wide is not None and self._was_wide != self.is_wide:
             self._draw_detail()
         self._draw_lines()
 
@@ -259,11 +249,10 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         shown = next(iter(groups[here : here + 1]), Group(""))
         known = tuple(each.who for each in groups)
         asked = metric_line(self._metric, [shown.name], self.size.width, shown.who, known)
-        self._asked.set_class(not asked[0], "-nothing")
-        self._asked.show(*asked)
+        self._asked.show_if_any(*asked)
 
     def _draw_detail(self) -> None:
-        spot, wide = self._grid.cursor, self._is_wide
+        spot, wide = self._grid.cursor, self.is_wide
         other = spot != self._detailed
         self._detailed, self._was_wide = spot, wide
         dialogue, setup, others = self._detail_blocks()
@@ -275,12 +264,6 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             else:
                 view.show(shown)
 
-    @property
-    def _is_wide(self) -> bool:
-        """Whether there is room for two sheets below the grid."""
-        width, height = self.app.size
-        return width >= SIDE_BY_SIDE and height >= NOT_TINY
-
     def _metric_blocks(self) -> list[Block]:
         return [] if self._metric is None else metric_blocks(self._metric)
 
@@ -288,7 +271,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         """The verdicts on the conversation at the cursor, the setup of its user model, and how
         others of its target went."""
         if self._fault is not None:
-            return _only(Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD))
+            return _only(fault_passage(self._fault))
         if not self._scenarios:
             sentence = "There is no such scenario in the store."
             return _only(Passage("none", "", sentence, ink=Ink.WARN))
@@ -306,8 +289,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
                 blocks += verdict_blocks(verdicts, self.watched.jury)
             return blocks, setup, self._read_others(spot)
         except StoreError as error:
-            fault = Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)
-            return [*blocks, fault], setup, []
+            return [*blocks, fault_passage(error)], setup, []
 
     def _read_others(self, spot: GridCell) -> list[Block]:
         """Read how the other conversations of the target went. Raises `StoreError`."""

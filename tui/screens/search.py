@@ -9,8 +9,8 @@ from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
 from rich.cells import cell_len
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.benchmark import Speaker
@@ -21,7 +21,7 @@ from engine.store.search import Hit, Search, open_search
 from engine.store.tables import MessageRow
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, fault_passage, heading
 from tui.services.ticker import begin, begin_instead
 from tui.state.headline import info_of
 from tui.state.related import MessageRef, Subject, TakeRef
@@ -29,7 +29,6 @@ from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Marks, Thoughts
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, pad, painted, told_apart
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
 
@@ -76,7 +75,6 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._line = Input(placeholder=_HELP, id="typed")
         self._line.cursor_blink = False
         self._note = OneLine(id="title")
@@ -110,14 +108,8 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         words = ("search", asked.words, *by, *where)
         return [*super().commands[:1], ShellCommand("f", words)]
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._line
-        yield self._note
-        yield self._list
-        yield self._where
-        yield self._detail
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._line, self._note, self._list, self._where, self._detail]
 
     def on_mount(self) -> None:
         self._list.add_class("-nothing")
@@ -289,7 +281,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         try:
             dialogue.load(self.watched.reader)
         except StoreError as error:
-            return [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)]
+            return [fault_passage(error)]
         return dialogue.blocks(thoughts=Thoughts.HIDDEN, marks=_marks(hit, dialogue.messages))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from textual.app import ComposeResult
+from textual.widget import Widget
 
 from engine.analysis.sections import VerdictScope
 from engine.display import one_line
@@ -15,8 +15,6 @@ from tui.results.onset import onset_rows
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.text import plot
 from tui.text.ink import Ink, Piece
-from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import OneLine
 from tui.widgets.sheet import Sheet, SheetRow
 
 if TYPE_CHECKING:
@@ -34,13 +32,10 @@ class TargetScreen(WatchingScreen, inherit_bindings=False):
         self._report = report
         self._target = target
         self._show = show
-        self._header = OneLine(id="header")
         self._sheet = Sheet(id="section")
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._sheet
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._sheet]
 
     def on_mount(self) -> None:
         name = self._report.analysis.benchmark

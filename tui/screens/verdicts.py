@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.benchmark import Metric
-from engine.display import display_text, one_line
+from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.link import Board
@@ -23,7 +23,16 @@ from engine.store.reader import Reader
 from engine.store.tables import TakeCount
 from tui.bindings import FROZEN, key
 from tui.navigation import TABS
-from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, heading, judging_again
+from tui.screens.base import (
+    DEFINITION,
+    FREEZE,
+    Shell,
+    ShellCommand,
+    WatchingScreen,
+    fault_passage,
+    heading,
+    judging_again,
+)
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.preferences import TableView
 from tui.services.ticker import begin, begin_instead
@@ -38,10 +47,9 @@ from tui.state.verdicts import (
     VerdictsState,
     cells,
 )
-from tui.text.blocks import Block, Passage
+from tui.text.blocks import Block
 from tui.text.ink import Ink, Line, Piece
 from tui.text.wrap import Cells, Heading
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.table import Headings, WideTable
 from tui.widgets.transcript import TranscriptView
@@ -71,7 +79,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         key("X", "failures", "what failed", "show what failed, by cause, or all again"),
         key("right_curly_bracket", "tab", "tab", "show the other tab"),
         key("left_curly_bracket", "tab", "before", "show the other tab", show=False),
-        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
+        FREEZE,
     ]
 
     VIEW: ClassVar[str] = "verdicts"
@@ -86,7 +94,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell, typed: str = "") -> None:
         """`typed` is the initial filter line."""
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._told = OneLine(id="told")
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
@@ -143,14 +150,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def commands(self) -> Sequence[ShellCommand]:
         return [*super().commands[:1], *judging_again(self._chosen())]
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._told
-        yield self._headings
-        yield self._table
-        yield self._asked
-        yield self._detail
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._told, self._headings, self._table, self._asked, self._detail]
 
     def on_mount(self) -> None:
         kept = self.shell.preferences.views.tables.get(self.VIEW)
@@ -587,7 +588,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             if row is not None:
                 blocks = self._read_detail(row)
         except StoreError as error:
-            blocks = [Passage("fault", "store", display_text(str(error)), Ink.BAD, Ink.BAD)]
+            blocks = [fault_passage(error)]
         if row == self._detailed:
             self._detail.show(blocks)
         else:
@@ -609,5 +610,4 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _draw_metric(self) -> None:
         width, groups = self.size.width, self._state.groups
         line = metric_line(self._metric, self._asked_words, width, self._group, groups)
-        self._asked.set_class(not line[0], "-nothing")
-        self._asked.show(*line)
+        self._asked.show_if_any(*line)

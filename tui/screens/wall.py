@@ -9,15 +9,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
+from textual.widget import Widget
 
-from engine.display import display_text, one_line
+from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.watch import Watch
-from tui.bindings import FROZEN, Hinting, key
+from tui.bindings import FROZEN, Hinting
 from tui.format import SPEAKER_NAMES
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import FREEZE, Shell, WatchingScreen, fault_passage, heading
 from tui.state.explanations import (
     awaits_verdict,
     end_words,
@@ -37,10 +38,9 @@ from tui.state.run_status import (
     status_of,
 )
 from tui.state.transcript import Dialogue, Thoughts
-from tui.text.blocks import Block, Passage
+from tui.text.blocks import Block
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import SIDE_BY_SIDE
-from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
@@ -163,7 +163,7 @@ class Pane(Vertical):
         metric = metric_behind(info_of(watch, dialogue.shown.benchmark), dialogue)
         blocks += verdict_stamp(dialogue, watch.jury, metric)
         if self._fault is not None:
-            blocks.append(Passage("fault", "store", display_text(self._fault), Ink.BAD, Ink.BAD))
+            blocks.append(fault_passage(self._fault))
         return blocks
 
     def _draw_title(self, dialogue: Dialogue, watch: Watch) -> None:
@@ -189,14 +189,13 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     """Shows the live conversations in panes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("p", "freeze", "freeze", "freeze the display; the run goes on"),
+        FREEZE,
     ]
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._header = OneLine(id="header")
-        self._wall = Container(id="wall")
         self._panes = [Pane() for _ in range(MOST)]
+        self._wall = Container(*self._panes, id="wall")
         self._missed: UnseenCounts | None = None
         """Counts what arrived since the display was frozen; None while it is not."""
         self._is_empty = False
@@ -207,11 +206,8 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         shown = next((pane.shown for pane in self._panes if pane.talk.has_focus), None)
         return None if shown is None else Subject(shown.benchmark, shown.key)
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        with self._wall:
-            yield from self._panes
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._wall]
 
     def on_mount(self) -> None:
         self._arrange()

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, InputError
@@ -19,7 +19,7 @@ from engine.link import Board, Command, Request
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, fault_passage, heading
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
 from tui.services.label_queue import write_beside
 from tui.services.preferences import write_private
@@ -37,8 +37,7 @@ from tui.state.reviewing import (
 from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, pad
-from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Entries, Entry, OneLine
+from tui.widgets.lines import Entries, Entry
 from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._list = Entries(id="queue")
         self._detail = TranscriptView(follow=False, id="detail")
         self._person_queue = PersonQueue()
@@ -81,11 +79,8 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self._unwritten: set[str] = set()
         """Benchmarks whose files lack some of the actions taken here."""
 
-    def compose(self) -> ComposeResult:
-        yield self._header
-        yield self._list
-        yield self._detail
-        yield KeyLine()
+    def parts(self) -> Sequence[Widget]:
+        return [self._list, self._detail]
 
     def on_mount(self) -> None:
         self._list.focus()
@@ -414,7 +409,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
 
     def _other_blocks(self) -> list[Block]:
         if self._fault is not None:
-            return [Passage("fault", "", display_text(self._fault), Ink.BAD, Ink.BAD)]
+            return [fault_passage(self._fault, "")]
         cursor = self._list.cursor
         if isinstance(cursor, QueueKey) and (told := _TOLD.get(cursor.kind)) is not None:
             return [

@@ -126,6 +126,12 @@ class OneLine(OneRow):
             self._left, self._right = left, right
             self.redraw()
 
+    def show_if_any(self, left: Line, right: Line = ()) -> None:
+        """Show a line, or take no room where its left end is empty."""
+        # a class: styles set directly would override the layout of a tiny terminal
+        self.set_class(not left, "-nothing")
+        self.show(left, right)
+
     def _line(self) -> Line:
         if not self._fill:
             return spread_line(self._left, self._right, self.line_width)
