@@ -45,7 +45,7 @@ from tui.services.terminal import (
 )
 from tui.services.textual_internals import TextualApp
 from tui.services.ticker import Ticker, Watching, hertz, instant_now
-from tui.state.run_status import Instant, current_benchmark, status_of
+from tui.state.run_status import Instant
 from tui.text.ink import Ink, shorten
 from tui.text.wrap import wrap
 from tui.themes import (
@@ -377,7 +377,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         except CrosswindError as error:
             self.leave_with(error)
             return
-        ended = self._terminal_status.look(self._watch, self._ticker.board, self._moment().seconds)
+        ended = self._terminal_status.look(self._watch, self._ticker.now)
         # the header of Live says so itself, and a notice would cover a verdict
         said = self.navigator.place == "Live" and len(self.screen_stack) == 1
         if ended is not None and not said:
@@ -433,11 +433,10 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         if self.navigator.asks_how_it_ends:
             self._leave_as_decided(QuitChoice.RUNNING)
             return
-        board = self._ticker.board
-        benchmark = current_benchmark(self._watch)
-        phase = status_of(self._watch.progress, board, benchmark).phase
+        board = self._ticker.now.board
+        over = self._ticker.now.status.phase.over
         # the app was opened for one screen, not for the run
-        if board is None or phase.over or self.navigator.place == NO_PLACE:
+        if board is None or over or self.navigator.place == NO_PLACE:
             self.exit()
             return
         own = self.engine.is_own(board)
@@ -448,7 +447,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
 
     def action_stop(self) -> None:
         """Ask how to stop the run, without leaving."""
-        board = self._ticker.board
+        board = self._ticker.now.board
         if board is None or not self.engine.at_work:
             self.tell("No engine is at work.")
             return

@@ -304,7 +304,7 @@ class Measured(CrosswindApp):
         if profile is not None and self._asked.profile is not None:
             profile.disable()
             profile.dump_stats(self._asked.profile)
-        board = self.shell.ticker.board
+        board = self.shell.ticker.now.board
         found = {
             "cpu": cpu / took,
             "loop": own / took,

@@ -15,6 +15,7 @@ from engine.store.tables import NoteRow, Quote
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice, text
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
+from tui.state.run_status import Instant, Snapshot
 from tui.state.stalls import PATIENCE
 from tui.text.blocks import Block, Passage, Rule
 
@@ -24,7 +25,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 def tick(theatre: Theatre, state: LiveState, seconds: float = 0.0) -> PaneUpdate | None:
     """What one look of the app does to the state, and what it would give to the pane."""
     state.receive(theatre.watch.poll())
-    state.look(None if theatre.watch.link is None else theatre.link.board(), seconds)
+    board = None if theatre.watch.link is None else theatre.link.board()
+    state.look(Snapshot.of(theatre.watch, board, Instant(AT, seconds)))
     return state.pane((80, 24))
 
 
@@ -168,7 +170,7 @@ async def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> 
     await theatre.finish(take)
     state.receive([])
     state._spoken += 1  # as a fact of it would, where no fact can be read any more
-    state.look(theatre.link.board(), 1.0)
+    state.look(Snapshot.of(theatre.watch, theatre.link.board(), Instant(AT, 1.0)))
     update = state.pane((80, 24))
     assert update is not None
     assert not update.another
@@ -224,7 +226,7 @@ async def test_what_came_while_the_display_stood_still_is_counted_and_read_after
     await theatre.finish(take)
     await theatre.end(take, StopReason.CANCELLED)
     state.receive(theatre.watch.poll())
-    assert "frozen  +1 message" in text(state.header(120, AT)[0])
+    assert "frozen  +1 message" in text(state.header(120)[0])
     state.freeze()
     update = tick(theatre, state)
     assert update is not None
@@ -248,6 +250,7 @@ def test_another_benchmark_that_is_worked_on_has_verdicts_of_its_own(theatre: Th
     assert state.feed.benchmark == BENCHMARK
     assert state.other_feed() is None
     theatre.watch.benchmarks = ()
+    tick(theatre, state)
     feed = state.other_feed()
     assert feed is state.feed
     assert feed.benchmark == ""
@@ -308,7 +311,7 @@ async def test_a_conversation_keeps_its_own_metric_while_another_benchmark_is_wo
     ]
     await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
     ended = tick(theatre, state)
-    assert (state.info or info).name == "another"
+    assert (state.now.info or info).name == "another"
     assert METRIC.name in text(state.measured(80)[0])
     assert ended is not None
     stamped = [block.title for block in ended.blocks if isinstance(block, Rule)]
@@ -337,10 +340,10 @@ async def test_a_display_that_is_frozen_names_the_benchmark_that_it_shows(
     state.freeze()
     await theatre.write(NoteRow(kind=NoteKind.RUN_STARTED, benchmark="another", text=""))
     tick(theatre, state)
-    assert BENCHMARK in text(state.header(120, theatre.at)[0])
+    assert BENCHMARK in text(state.header(120)[0])
     state.freeze()
     state.other_feed()
-    assert "another" in text(state.header(120, theatre.at)[0])
+    assert "another" in text(state.header(120)[0])
 
 
 async def test_what_was_rejected_is_marked_and_not_in_the_scores_of_targets(
@@ -353,20 +356,20 @@ async def test_what_was_rejected_is_marked_and_not_in_the_scores_of_targets(
     state = LiveState(theatre.watch)
     tick(theatre, state)
     assert pulled(state) == 1
-    assert sum(one.positive.scored for one in state.targets(info, theatre.at)) == 1
+    assert sum(one.positive.scored for one in state.targets(info)) == 1
 
     asked = AskedConversations(BENCHMARK, {}, [METRIC.id], TARGETS, 1, [take.key.scenario_id])
     rejecting = replace(info, counts=lambda _: Counts(asked, Jury(())))
     theatre.watch.describe([rejecting], theatre.watch.link)
     await state.scores.read(BENCHMARK, 0.0)
     tick(theatre, state, 100.0)
-    assert sum(one.positive.scored for one in state.targets(info, theatre.at)) == 0
+    assert sum(one.positive.scored for one in state.targets(info)) == 0
     assert state.feed.behind
     assert state.feed.pull() == ([0], False)
     assert state.feed.why_not(take.key) is NotCounted.REJECTED
     await theatre.judge(take)
     tick(theatre, state, 100.0)
-    assert sum(one.positive.scored for one in state.targets(info, theatre.at)) == 0
+    assert sum(one.positive.scored for one in state.targets(info)) == 0
 
 
 async def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(

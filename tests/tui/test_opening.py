@@ -30,7 +30,7 @@ from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.format import READING
 from tui.services.ticker import Ticker
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 
 
 class Described:
@@ -181,9 +181,8 @@ class Screen:
     def receive(self, facts: Sequence[Fact]) -> None:
         raise AssertionError(facts)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del moment
-        self.board = board
+    def draw(self, now: Snapshot) -> None:
+        self.board = now.board
 
 
 def test_a_screen_that_comes_up_knows_of_the_engine_at_work(theatre: Theatre) -> None:

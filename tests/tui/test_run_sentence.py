@@ -14,7 +14,7 @@ from engine.facts import NoteKind
 from engine.link import EngineState, Wait
 from tests.tui.theatre import Theatre, text
 from tui.state.live import LiveState
-from tui.state.run_status import turn_strip
+from tui.state.run_status import Snapshot, turn_strip
 
 Play = Callable[[Theatre], Coroutine[None, None, None]]
 
@@ -24,7 +24,8 @@ def look(theatre: Theatre, state: LiveState, seconds: float = 1.0) -> None:
     theatre.at += timedelta(seconds=seconds)
     state.receive(theatre.watch.poll())
     link = theatre.watch.link
-    state.look(None if link is None else link.board(), theatre.seconds)
+    board = None if link is None else link.board()
+    state.look(Snapshot.of(theatre.watch, board, theatre.moment()))
 
 
 async def speaking(theatre: Theatre) -> None:
@@ -164,12 +165,12 @@ async def test_the_speed_of_all_targets_together_is_drawn_by_the_second(theatre:
     state = LiveState(theatre.watch)
     look(theatre, state)
     (info,) = theatre.watch.benchmarks
-    state.targets(info, theatre.at)
+    state.targets(info)
     assert "tok/s" not in text(state.happening(200)[1])
     for take in takes:
         await theatre.said(take, 1, Speaker.TARGET, "I would not.")
     look(theatre, state)
-    state.targets(info, theatre.at)
+    state.targets(info)
     assert "tok/s ▁█" in text(state.happening(200)[1])
 
 

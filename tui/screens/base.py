@@ -16,7 +16,6 @@ from textual.widget import Widget
 from engine.cli.console import program
 from engine.display import display_text
 from engine.facts import Fact
-from engine.link import Board
 from engine.watch import Watch
 from tui.bindings import Hinting, key
 from tui.format import READING, ROOM_FOR_NOTICE, scripted_words
@@ -25,7 +24,7 @@ from tui.services.engine_control import EngineControl
 from tui.services.preferences import Preferences
 from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.text.blocks import Passage
 from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, NOT_TINY, SIDE_BY_SIDE, LineView
@@ -272,6 +271,6 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
     def receive(self, facts: Sequence[Fact]) -> None:
         """Note what these facts change; draws nothing. By default, they change nothing."""
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
+    def draw(self, now: Snapshot) -> None:
         """Draw what has changed; by default nothing. It may be called before the screen is up, and
         while it goes."""

@@ -15,7 +15,6 @@ from engine.benchmark import Stage, Track
 from engine.display import one_line, plural
 from engine.errors import CrosswindError
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Board
 from engine.progress import StateCounts
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo, TargetInfo
@@ -51,7 +50,11 @@ from tui.state.benchmark_summary import (
 )
 from tui.state.board import StageView, stage_views
 from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
-from tui.state.run_status import Instant, RunPhase, benchmarks_to_come, current_benchmark, status_of
+from tui.state.run_status import (
+    RunPhase,
+    Snapshot,
+    benchmarks_to_come,
+)
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart, spread_line
 from tui.text.plot import tick_line
 from tui.widgets.lines import Entries, Entry, Lines
@@ -84,7 +87,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         super().__init__(shell)
         self._list = Entries(id="benchmarks")
         self._detail = Lines(id="detail", high=True)
-        self._board: Board | None = None
+        self._now = shell.ticker.now
         self._infos: Sequence[BenchmarkInfo] | None = None
         """The benchmarks as last drawn."""
         self._scores = ScoreFeed(shell.watch)
@@ -141,14 +144,14 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     def _is_unfinished(self, info: BenchmarkInfo) -> bool:
         """Whether rows are missing that no run is working on."""
         tallies = [self._tally(info, stage) for stage in Stage]
-        at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
+        at_work = self._now.current == info.name and self.shell.engine.at_work
         at_work |= self._is_to_come(info)
         begun = any(tally.done < tally.total or not tally.total for tally in tallies)
         return not at_work and (begun or self._is_ahead(info))
 
     def _is_to_come(self, info: BenchmarkInfo) -> bool:
         """Whether the engine comes to it after the benchmark in progress."""
-        return info.name in benchmarks_to_come(self.watched, self._board)
+        return info.name in benchmarks_to_come(self.watched, self._now.board)
 
     def _is_ahead(self, info: BenchmarkInfo) -> bool:
         """Whether there is work that no run has planned yet."""
@@ -160,7 +163,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._stale.receive(facts)
         self._changed |= any(isinstance(fact, StateChanged | VerdictGiven) for fact in facts)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
+    def draw(self, now: Snapshot) -> None:
         if self.watched.benchmarks is not self._infos:
             self._stale.forget_asked()
             self._template.forget_asked()
@@ -169,9 +172,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if version != self._version:
             self._ahead.forget_asked()
         self._version = version
-        self._changed |= board != self._board or self._detail.size.height != self._height
-        self._board, self._infos = board, self.watched.benchmarks
-        self._ask_for_scores(moment.seconds)
+        self._changed |= now.board != self._now.board or self._detail.size.height != self._height
+        self._now, self._infos = now, self.watched.benchmarks
+        self._ask_for_scores(now.seconds)
         if self._changed and self.is_running:
             self._changed = False
             self._show_list()
@@ -223,7 +226,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
         """Go to Live for the benchmark in progress, to its verdicts for another one."""
-        if message.key == current_benchmark(self.watched):
+        if message.key == self._now.current:
             self.shell.navigator.go("Live")
         else:
             self.shell.navigator.open_verdicts(f'benchmark:"={message.key}"')
@@ -309,8 +312,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _state(self, info: BenchmarkInfo) -> tuple[str, Ink]:
         """The phase of the run that works on it, or else how complete it is."""
-        where = status_of(self.watched.progress, self._board, info.name)
-        current = current_benchmark(self.watched) == info.name
+        where = self._now.status_of(info.name)
+        current = self._now.current == info.name
         if current and not where.phase.over:
             return where.phase.words, where.phase.ink
         by_stage = {stage: self._tally(info, stage) for stage in Stage}
@@ -379,20 +382,20 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         tallies = {stage: self._tally(info, stage) for stage in Stage}
         if not any(tally.total for tally in tallies.values()):
             return []
-        status = status_of(self.watched.progress, self._board, info.name)
-        current = current_benchmark(self.watched) == info.name
-        views = stage_views(self.watched, info.name, status, self._board if current else None)
+        status = self._now.status_of(info.name)
+        current = self._now.current == info.name
+        views = stage_views(self.watched, info.name, status, self._now.board if current else None)
         if all(tally.total == tally.done for tally in tallies.values()):
             return [_done_stages(views)]
-        at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
+        at_work = self._now.current == info.name and self.shell.engine.at_work
         nothing = "to come" if at_work or self._is_to_come(info) else "nothing to do yet"
         nothing = nothing if self.watched.described else "…"
         return [_stage(view, status.phase, nothing) for view in views]
 
     def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
         weakest, stale = self._weakest(info), self._stale.of(info.name) or {}
-        current = current_benchmark(self.watched) == info.name
-        where = status_of(self.watched.progress, self._board, info.name)
+        current = self._now.current == info.name
+        where = self._now.status_of(info.name)
         work = BenchmarkWork(
             {stage: self._tally(info, stage) for stage in Stage},
             at_work=current and not where.phase.over,

@@ -12,13 +12,12 @@ from engine.benchmark import Metric, base_id
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
-from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.screens.base import DEFINITION, Shell, WatchingScreen, fault_passage, heading
 from tui.state.headline import group_parts, metric_in, metric_line
 from tui.state.related import Subject, TakeRef, comparison_partners, outcome_piece, relation
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import BETWEEN_PARTS, Ink, Line, Piece, length, told_apart
@@ -93,8 +92,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
                 case _:
                     pass
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board, moment
+    def draw(self, now: Snapshot) -> None:
+        del now
         if self._reload and self.is_running:
             self._reload = False
             self._load()

@@ -36,7 +36,7 @@ from tui.state.explanations import judging_blocks
 from tui.state.headline import info_of, measured, votes_line
 from tui.state.others import other_conversations
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef, comparison_partners
-from tui.state.run_status import Instant, UnseenCounts
+from tui.state.run_status import Snapshot, UnseenCounts
 from tui.state.transcript import (
     Dialogue,
     Marks,
@@ -199,10 +199,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                 case _:
                     pass
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del moment
+    def draw(self, now: Snapshot) -> None:
         if self._missed is None:
-            self._draw(board)
+            self._draw(now.board)
         else:
             self._draw_lines()
 
@@ -340,7 +339,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened, self._awaits_take = True, False, False
-        self._draw(self.shell.ticker.board)
+        self._draw(self.shell.ticker.now.board)
 
     def _step_take(self, step: int) -> None:
         if not self._takes:

@@ -15,7 +15,7 @@ from engine.benchmark import ConversationKey, Stage, State
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Speech
-from engine.link import Board, Command, Request, WorkRow
+from engine.link import Command, Request, WorkRow
 from engine.pipeline.remedies import FailureGroup, KnownFailure, standing_failures
 from engine.store.browsing import FAILED, RUNNING, Browser
 from engine.store.conversations import ConversationBrowser, ConversationRow
@@ -30,7 +30,7 @@ from tui.services.ticker import begin_instead
 from tui.state.conversations import AllState, LastWords, row_cells, state_blocks
 from tui.state.headline import info_of, metric_in
 from tui.state.related import Subject, TakeRef
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.text.blocks import Block
 from tui.text.ink import Line, shorten_start
 from tui.text.wrap import Cells
@@ -272,25 +272,25 @@ class AllScreen(VerdictsScreen):
 
     # What is drawn
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
+    def draw(self, now: Snapshot) -> None:
         self._state.sorts_itself = self._shows_failures or not self._table.item
-        super().draw(board, moment)
+        super().draw(now)
         if not self.is_running:
             return
-        parked = {} if board is None else dict(board.parked)
+        parked = {} if now.board is None else dict(now.board.parked)
         if parked != self._failures.parked:
             self._failures.parked = parked
             self._failures.fill()
         self._draw_changed()
-        due = moment.seconds - self._found_at >= max(
+        due = now.seconds - self._found_at >= max(
             0 if self._shows_failures else SORT_SECONDS, 10 * self._took
         )
         if self._state.is_behind and due and self._state.sorts_itself:
-            self._found_at = moment.seconds
+            self._found_at = now.seconds
             self._find()
-        if moment.seconds - self._spoken_at >= SPEAK_SECONDS and self._state.missed is None:
-            self._spoken_at = moment.seconds
-            self._draw_last_words(() if board is None else board.speaking, moment.seconds)
+        if now.seconds - self._spoken_at >= SPEAK_SECONDS and self._state.missed is None:
+            self._spoken_at = now.seconds
+            self._draw_last_words(now.speaking, now.seconds)
 
     def _draw_changed(self) -> None:
         rows = []

@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from engine.display import display_text, one_line
 from engine.errors import CrosswindError
-from engine.link import Board
 from engine.pipeline.labelling.labels import LONGEST_NOTE, BlindItem
 from engine.pipeline.labelling.requests import LabelAnswer, NumberedLabel
 from tui.bindings import key
@@ -21,7 +20,7 @@ from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineSc
 from tui.services.label_queue import LabelQueue
 from tui.services.ticker import begin
 from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece, shorten
 from tui.text.wrap import wrapped_lines
@@ -108,12 +107,11 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
             self._story.show(form.blocks(with_definition=not self._asks_whole(form)))
             self._draw_lines()
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board
-        self._seconds = moment.seconds
+    def draw(self, now: Snapshot) -> None:
+        self._seconds = now.seconds
         seen = self.shell.ticker.poll_timer.blurred_at is None
-        self._way.look(moment.seconds, seen=seen)
-        if self._retry_at is not None and moment.seconds >= self._retry_at:
+        self._way.look(now.seconds, seen=seen)
+        if self._retry_at is not None and now.seconds >= self._retry_at:
             self._retry_at = None
             self._flush()
         self._draw_lines()

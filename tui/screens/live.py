@@ -14,7 +14,7 @@ from textual.widget import Widget
 from engine.benchmark import Stage
 from engine.errors import StoreError
 from engine.facts import Fact
-from engine.link import Board, Command, Request, Response, WorkRow
+from engine.link import Command, Request, Response, WorkRow
 from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from engine.store.records import VerdictRow
@@ -25,7 +25,7 @@ from tui.services.ticker import begin
 from tui.state.benchmark_summary import failures_of
 from tui.state.live import LiveState
 from tui.state.related import RowCursor, Subject
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.widgets.base import NOT_TINY
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
@@ -126,13 +126,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             case "freeze":
                 if state.missed is not None:
                     return FROZEN
-                return "" if state.status.phase.over else None
+                return "" if state.now.status.phase.over else None
             case "again":
                 target = self._target_in_focus
                 failed = self.subject if target is None else state.failed_of(target)
                 return None if failed else ""
             case "concurrency":
-                return "" if state.at_once is None or state.status.phase.over else None
+                return "" if state.at_once is None or state.now.status.phase.over else None
             case "toggle_thoughts":
                 if state.dialogue is None and not state.is_spoken:
                     return ""
@@ -145,13 +145,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def receive(self, facts: Sequence[Fact]) -> None:
         self._state.receive(facts)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
+    def draw(self, now: Snapshot) -> None:
         state, possible = self._state, self._state.possible
-        state.look(board, moment.seconds)
+        state.look(now)
         if state.possible != possible:
             self.refresh_bindings()
         width, height = self.size
-        self._header.show(*state.header(width, moment.at))
+        self._header.show(*state.header(width))
         # the header keeps moving: it says how far behind the rest is
         if state.missed is not None:
             return
@@ -160,9 +160,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._table.replace(feed)
         self._asks.show_if_any(state.asks(width))
         self._strip.show(state.stages())
-        if state.info is not None:
-            self._read_scores(state.info)
-            targets = state.targets(state.info, moment.at)
+        if now.info is not None:
+            self._read_scores(now.info)
+            targets = state.targets(now.info)
             self._legend.show(field_legend(targets, width))
             self._targets.show(targets)
             self._table.tell_apart([target.name for target in targets])
@@ -170,14 +170,14 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._blockers.show(state.blockers(width, height))
         waits = state.waits()
         # it keeps its place as long as anything may come and go
-        self._waits.set_class(state.status.phase.over and not any(waits), "-nothing")
+        self._waits.set_class(state.now.status.phase.over and not any(waits), "-nothing")
         self._waits.show(*waits)
         self._draw_talk()
         self._draw_verdicts()
 
     def _read_scores(self, info: BenchmarkInfo) -> None:
         """Read the scores off the event loop, if due."""
-        scores, seconds = self._state.scores, self._state.seconds
+        scores, seconds = self._state.scores, self._state.now.seconds
         if self.watched.described and self.is_mounted and scores.due(info.name, seconds):
             begin(self, partial(scores.read, info.name, seconds), "scores")
 

@@ -21,7 +21,7 @@ from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.jury import Jury, counting_votes, what_counts
-from engine.link import Board, Command, Request, Response, WorkRow, order_for
+from engine.link import Command, Request, Response, WorkRow, order_for
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict
@@ -40,7 +40,7 @@ from tui.screens.base import (
 from tui.screens.dialogs import WIDTH, DialogFooter, Overlay
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
-from tui.state.run_status import Instant, UnseenCounts
+from tui.state.run_status import Snapshot, UnseenCounts
 from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad, told_apart
@@ -183,14 +183,14 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._table.renew_all()
         self._draw_sides()
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        over = self._accepted and board is not None and board.state.is_over
+    def draw(self, now: Snapshot) -> None:
+        over = self._accepted and now.board is not None and now.board.state.is_over
         if over != self._gone:
             self._gone = over
             self._table.renew_all()
-        due = moment.seconds - self._looked_at >= AGAIN_AFTER
+        due = now.seconds - self._looked_at >= AGAIN_AFTER
         if self._stale and due and self.is_running and not (self._looking or self._missed):
-            self._stale, self._looking, self._looked_at = False, True, moment.seconds
+            self._stale, self._looking, self._looked_at = False, True, now.seconds
             begin(self, self._look, "look")
         self._draw_lines()
 

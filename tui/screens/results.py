@@ -21,7 +21,6 @@ from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
-from engine.link import Board
 from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from tui.bindings import key
@@ -36,7 +35,7 @@ from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin_instead
 from tui.state.headline import metric_in
 from tui.state.related import MessageRef
-from tui.state.run_status import Instant, current_benchmark
+from tui.state.run_status import Snapshot, current_benchmark
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
 from tui.widgets.cursor import CursorView
@@ -108,7 +107,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._took = 0.0
         self._reading: str | None = None
         self._faults: dict[str, str] = {}
-        self._moment: Instant | None = None
+        self._seconds: float | None = None
         self._at_work = False
         self._could_be_put_together = False
         """Whether the shown keys offer to combine benchmarks."""
@@ -172,9 +171,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             ):
                 self._changed |= {fact.benchmark, ALL}
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board
-        self._moment = moment
+    def draw(self, now: Snapshot) -> None:
+        self._seconds = now.seconds
         self._at_work = self.shell.engine.at_work
         if not self.is_running:
             return
@@ -188,7 +186,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._could_be_put_together != self._several:
             self._could_be_put_together = self._several
             self.refresh_bindings()
-        self._add_up(moment)
+        self._add_up(now.seconds)
         self._draw_header()
         # how many facts fit is known only after the layout
         if self._heat.display and self._facts.size.height != self._facts_height:
@@ -308,17 +306,17 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return behind_spot(report.analysis, pane.cursor)
         return _scope(pane.cursor) if isinstance(pane, Sheet) else None
 
-    def _add_up(self, moment: Instant) -> None:
+    def _add_up(self, seconds: float) -> None:
         name = self._name
         if name is None or self._reading is not None:
             return
         known = name in self._reports or name in self._faults
         pause = max(AGAIN_AFTER, self._took * SHARE)
-        if known and (name not in self._changed or moment.seconds - self._asked_at < pause):
+        if known and (name not in self._changed or seconds - self._asked_at < pause):
             return
-        self._reading, self._asked_at = name, moment.seconds
+        self._reading, self._asked_at = name, seconds
         self._changed.discard(name)
-        self.run_worker(self._read(name, moment.seconds), group="read")
+        self.run_worker(self._read(name, seconds), group="read")
 
     async def _read(self, name: str, asked: float) -> None:
         loop = asyncio.get_running_loop()
@@ -535,7 +533,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._name in self._faults and self._report is not None:
             return Piece("  cannot be added up anew: F5 tries again", Ink.BAD)
         built_at = self._made.get(self._name or "")
-        if built_at is None or self._moment is None:
+        if built_at is None or self._seconds is None:
             return Piece("  adding up …" if self._name not in self._faults else "", Ink.ACCENT)
         if self._name not in self._changed and self._reading is None:
             stale = self._stale_conversations()
@@ -543,7 +541,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return (
                 Piece(f"  {stale:,} stale", Ink.WARN) if stale else Piece("  up to date", Ink.FAINT)
             )
-        seconds = max(int(self._moment.seconds - built_at), 0)
+        seconds = max(int(self._seconds - built_at), 0)
         if self._reading == self._name:
             return Piece(f"  {seconds} s old, adding up …", Ink.ACCENT)
         return Piece(f"  {seconds} s old", Ink.MUTED)

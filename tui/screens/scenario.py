@@ -14,7 +14,6 @@ from engine.benchmark import ConversationKey, Metric, Scenario, base_id
 from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
-from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.format import UNKNOWN
@@ -23,7 +22,7 @@ from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_in, metric_line
 from tui.state.others import other_conversations
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.state.transcript import scenario_parts, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
@@ -110,8 +109,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             elif isinstance(fact, StateChanged):
                 self._reload |= fact.benchmark == self._benchmark and fact.unit.startswith(base)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board, moment
+    def draw(self, now: Snapshot) -> None:
+        del now
         if self._reload and self.is_running:
             self._reload = False
             self._load()

@@ -16,7 +16,6 @@ from textual.widgets import Input
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line, plural
 from engine.errors import StoreError
-from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from engine.store.tables import MessageRow
 from tui.bindings import key
@@ -25,7 +24,7 @@ from tui.screens.base import Shell, ShellCommand, WatchingScreen, fault_passage,
 from tui.services.ticker import begin, begin_instead
 from tui.state.headline import info_of
 from tui.state.related import MessageRef, Subject, TakeRef
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.state.transcript import Dialogue, Marks, Thoughts
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, pad, painted, told_apart
@@ -122,8 +121,8 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._search.interrupt()
             asyncio.get_running_loop().run_in_executor(None, _put_away, self._search)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board, moment
+    def draw(self, now: Snapshot) -> None:
+        del now
         words = [Piece("in everything that was said", Ink.MUTED)]
         self._header.show(*heading(self, "Find", words))
         self._draw_note()

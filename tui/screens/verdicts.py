@@ -15,7 +15,6 @@ from engine.benchmark import Metric
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
-from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
 from engine.store.filter_line import FilterFault, parse
 from engine.store.open_reader import open_reader
@@ -38,7 +37,7 @@ from tui.services.preferences import TableView
 from tui.services.ticker import begin, begin_instead
 from tui.state.headline import group_parts, metric_in, metric_line, shown_words, votes_words
 from tui.state.related import RowCursor, Subject, TakeRef
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.state.transcript import verdict_blocks
 from tui.state.verdicts import (
     SORTS,
@@ -205,8 +204,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def receive(self, facts: Sequence[Fact]) -> None:
         self._state.receive(facts)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        del board
+    def draw(self, now: Snapshot) -> None:
         if not self.is_running:
             return
         if self._stars != self.shell.preferences.views.stars:
@@ -222,7 +220,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if self._stale_due and self.watched.described:
             self._stale_due = False
             begin_instead(self, self._read_stale, "stale")
-        after = self._state.begin_look(moment.seconds)
+        after = self._state.begin_look(now.seconds)
         if after is not None:
             begin(self, partial(self._look, after), "look")
         self._draw_lines()

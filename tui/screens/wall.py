@@ -14,7 +14,6 @@ from textual.widget import Widget
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
-from engine.link import Board
 from engine.watch import Watch
 from tui.bindings import FROZEN, Hinting
 from tui.format import SPEAKER_NAMES
@@ -30,12 +29,11 @@ from tui.state.follower import Follower, open_conversations
 from tui.state.headline import elsewhere_words, info_of, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
-    Instant,
     RunPhase,
     RunStatus,
+    Snapshot,
     UnseenCounts,
     current_benchmark,
-    status_of,
 )
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block
@@ -229,9 +227,8 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         for pane in self._panes:
             pane.receive(facts)
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        speaking = board.speaking if board else ()
-        status = status_of(self.watched.progress, board, current_benchmark(self.watched))
+    def draw(self, now: Snapshot) -> None:
+        board, speaking, status = now.board, now.speaking, now.status
         waiting = f", {board.waiting_messages} waiting" if board and board.waiting_messages else ""
         words = [Piece(f"{board.spoken if board else 0} speaking{waiting}", Ink.MUTED)]
         if not speaking:
@@ -243,7 +240,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             paused = status.phase is RunPhase.PAUSED and not speaking
             for pane in self._panes:
                 pane.paused = paused
-            self._draw_panes(self._held() if paused else speaking, moment.seconds)
+            self._draw_panes(self._held() if paused else speaking, now.seconds)
             self._explain(status)
 
     def _held(self) -> Sequence[Speech]:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, InputError
-from engine.link import Board, Command, Request
+from engine.link import Command, Request
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
@@ -34,7 +34,7 @@ from tui.state.reviewing import (
     RowKind,
     detail_blocks,
 )
-from tui.state.run_status import Instant
+from tui.state.run_status import Snapshot
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, pad
 from tui.widgets.lines import Entries, Entry
@@ -124,15 +124,15 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             case _:
                 return None
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
-        question = None if board is None else board.question
+    def draw(self, now: Snapshot) -> None:
+        question = None if now.board is None else now.board.question
         if question != self._person_queue.price:
             self._person_queue.price = question
             self._show()
         if self.is_running and not self._reading:
-            due = moment.seconds - self._read_at >= READ_AGAIN_SECONDS
+            due = now.seconds - self._read_at >= READ_AGAIN_SECONDS
             if not self._loaded or (due and self._has_news()):
-                self._read_at = moment.seconds
+                self._read_at = now.seconds
                 self._read_anew()
         self._draw_header()
 

@@ -34,7 +34,7 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.terminal import editor, show_file
 from tui.services.ticker import Ticker
-from tui.state.run_status import RunPhase, current_benchmark, status_of
+from tui.state.run_status import RunPhase
 
 if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
@@ -150,14 +150,13 @@ class EngineControl:
     @property
     def at_work(self) -> bool:
         """Whether there is an engine that takes commands."""
-        board = self._ticker.board
+        board = self._ticker.now.board
         return board is not None and not board.state.is_over
 
     @property
     def pause_word(self) -> str:
         """The hint for `pause`; empty if there is nothing to pause or resume."""
-        benchmark = current_benchmark(self._watch)
-        phase = status_of(self._watch.progress, self._ticker.board, benchmark).phase
+        phase = self._ticker.now.status.phase
         if not phase.over:
             return "go on" if phase is RunPhase.PAUSED else "pause"
         if phase is RunPhase.NOTHING:
@@ -224,7 +223,7 @@ class EngineControl:
 
     def pause(self) -> None:
         """Pause or resume; if no engine is running, start one on the remaining work."""
-        board = self._ticker.board
+        board = self._ticker.now.board
         if board is None or not self.at_work:
             self._begin(
                 self._order_described([info.name for info in self._watch.benchmarks], self.start)
@@ -256,7 +255,7 @@ class EngineControl:
 
     def show_question(self, stop: Callable[[], None]) -> None:
         """Show, once, the question the engine is waiting on. `stop` asks how to stop it."""
-        board = self._ticker.board
+        board = self._ticker.now.board
         question = None if board is None else board.question
         if question == self._question_asked:
             return

@@ -31,10 +31,9 @@ from textual.timer import Timer
 from engine.benchmark import Stage
 from engine.display import one_line, wants_ascii
 from engine.errors import CrosswindError
-from engine.link import Board
 from engine.watch import Watch
 from tui.services.plain_letters import in_ascii
-from tui.state.run_status import RunPhase, RunStatus, current_benchmark, status_of
+from tui.state.run_status import RunPhase, RunStatus, Snapshot
 
 # xterm's: push the title on the terminal's stack, and pop it again
 KEEP_TITLE: Final = "\x1b[22;0t"
@@ -70,14 +69,14 @@ class TerminalStatus:
         """Restore the terminal's title and remove the progress."""
         self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
 
-    def look(self, watch: Watch, board: Board | None, seconds: float) -> RunStatus | None:
+    def look(self, watch: Watch, now: Snapshot) -> RunStatus | None:
         """Update title and progress. Returns the status of a run that has just ended."""
-        where = status_of(watch.progress, board, current_benchmark(watch))
+        where = now.status
         ended = self._was_on and where.phase.over
         # a process that holds the workspace briefly, to store a label, looks like a run
         self._was_on = not where.phase.over and where.phase is not RunPhase.STARTING
-        if ended or seconds - self._titled_at >= EVERY:
-            self._titled_at = seconds
+        if ended or now.seconds - self._titled_at >= EVERY:
+            self._titled_at = now.seconds
             self._show_title(title(watch, where))
             self._show_progress(watch, where)
         if ended:

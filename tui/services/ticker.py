@@ -12,9 +12,8 @@ from textual.dom import DOMNode
 from textual.worker import WorkType
 
 from engine.facts import Fact
-from engine.link import Board
 from engine.watch import Watch
-from tui.state.run_status import Instant
+from tui.state.run_status import Instant, Snapshot
 
 LOCAL_HERTZ: Final = 12.0
 REMOTE_HERTZ: Final = 5.0
@@ -63,7 +62,7 @@ class Watching(Protocol):
         """Note what these facts change, without drawing. Called for covered screens, too."""
         ...
 
-    def draw(self, board: Board | None, moment: Instant) -> None:
+    def draw(self, now: Snapshot) -> None:
         """Draw what has changed. Called only while the screen is the uppermost."""
         ...
 
@@ -73,12 +72,12 @@ class Ticker:
 
     def __init__(self, watch: Watch, moment: Callable[[], Instant] = instant_now) -> None:
         self.poll_timer = PollTimer()
-        self.board: Board | None = None
-        """The board at the last poll; None while no engine is connected."""
         self.listeners: set[Watching] = set()
         """Screens that receive facts, whether they are shown or not."""
         self._watch = watch
         self._moment = moment
+        self.now = Snapshot.of(watch, None, moment())
+        """As of the last poll."""
 
     def tick(self, screens: Sequence[Watching], top: Watching | None) -> None:
         """Poll once: hand the facts to `screens` and to all listeners, and draw `top`, the one that
@@ -87,22 +86,22 @@ class Ticker:
         if not self.poll_timer.due(moment.seconds):
             return
         facts = self._watch.poll()
-        self._tick()
+        self._look(moment)
         if facts:
             # covered screens as well: one that is uncovered draws at once and must be complete
             for screen in {*screens, *self.listeners}:
                 screen.receive(facts)
         if top is not None:
-            top.draw(self.board, moment)
+            top.draw(self.now)
 
     def draw(self, screen: Watching) -> None:
         """Draw a screen that is being opened, without a poll."""
-        self._tick()
-        screen.draw(self.board, self._moment())
+        self._look(self._moment())
+        screen.draw(self.now)
 
-    def _tick(self) -> None:
+    def _look(self, moment: Instant) -> None:
         link = self._watch.link
-        self.board = None if link is None else link.board()
+        self.now = Snapshot.of(self._watch, None if link is None else link.board(), moment)
 
 
 AsyncWork = Callable[[], Coroutine[None, None, None]]

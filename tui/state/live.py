@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
@@ -21,7 +21,7 @@ from engine.facts import (
     TakeEnded,
     VerdictGiven,
 )
-from engine.link import AgentStatus, Board
+from engine.link import AgentStatus
 from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import (
@@ -57,12 +57,12 @@ from tui.state.follower import Follower, FollowMode
 from tui.state.headline import elsewhere_words, info_of, measured, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
+    Instant,
     RunClock,
     RunPhase,
+    Snapshot,
     UnseenCounts,
-    current_benchmark,
     run_sentence,
-    status_of,
     turn_strip,
     turns_of,
 )
@@ -117,14 +117,8 @@ class LiveState:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self.board: Board | None = None
-        """As of the last look; None where no engine is known."""
-        self.info: BenchmarkInfo | None = None
-        """The benchmark in progress; None if there is none."""
-        self.seconds = 0.0
-        """The time of the last `look`, on the monotonic clock."""
-        benchmark = current_benchmark(watch)
-        self.status = status_of(watch.progress, None, benchmark)
+        self.now = Snapshot.of(watch, None, Instant(datetime.now(UTC), 0.0))
+        """As of the last look."""
         self.target_ids: Sequence[str] = ()
         """The ids of the targets on the board, in its order."""
         self.thoughts = False
@@ -138,7 +132,7 @@ class LiveState:
         self.follower = Follower()
         self.dialogue: Dialogue | None = None
         """The conversation in the pane; None while it shows an explanation."""
-        self.feed = VerdictFeed(watch, benchmark)
+        self.feed = VerdictFeed(watch, self.now.current)
         self.scores = ScoreFeed(watch)
         self._written = ("", 0)
         self._written_metrics: Sequence[Metric] = ()
@@ -176,17 +170,14 @@ class LiveState:
                 case _:
                     pass
 
-    def look(self, board: Board | None, seconds: float) -> None:
+    def look(self, now: Snapshot) -> None:
         """Update the run's status and activity, even while the display is frozen."""
-        self.board, self.seconds = board, seconds
-        benchmark = current_benchmark(self._watch)
-        self.info = info_of(self._watch, benchmark)
-        scores = self.scores.of(benchmark)
+        self.now, board = now, now.board
+        scores = self.scores.of(now.current)
         self.feed.asked = None if scores is None else scores.asked
-        self.status = status_of(self._watch.progress, board, benchmark)
-        if self.status.phase.over or self.status.phase is RunPhase.PAUSED:
-            self._stalls.begin_anew(seconds)
-        self._stalls.look(board, seconds)
+        if now.status.phase.over or now.status.phase is RunPhase.PAUSED:
+            self._stalls.begin_anew(now.seconds)
+        self._stalls.look(board, now.seconds)
         # the board changes a little later than the engine agrees
         if board is None or board.concurrency.get(Stage.SIMULATE) == self.asked_at_once:
             self.asked_at_once = None
@@ -200,8 +191,8 @@ class LiveState:
     @property
     def failure(self) -> VerdictRow | None:
         """The failure that the pane names at the end of a run."""
-        info = self.info
-        if info is None or self.dialogue is not None or self.status.phase is not RunPhase.ENDED:
+        info = self.now.info
+        if info is None or self.dialogue is not None or self.now.status.phase is not RunPhase.ENDED:
             return None
         scores = self.scores.of(info.name)
         weakest = None if scores is None else weakest_metric(scores, info)
@@ -212,31 +203,31 @@ class LiveState:
     @property
     def is_spoken(self) -> bool:
         """Whether a message is in progress, or will be in a moment."""
-        if self.board is None:
+        if self.now.board is None:
             return False
-        return bool(self.board.speaking) or self.status.phase in _SPOKEN
+        return bool(self.now.speaking) or self.now.status.phase in _SPOKEN
 
     @property
     def parked(self) -> Mapping[str, str]:
         """The targets that are not called for now, with the reasons."""
-        return {} if self.board is None else self.board.parked
+        return {} if self.now.board is None else self.now.board.parked
 
     @property
     def possible(self) -> frozenset[str]:
         """Of the actions that need something to act on, those that have it now."""
-        retry = ("again", "again_all") if self.status.failed else ()
+        retry = ("again", "again_all") if self.now.status.failed else ()
         unpark = ("unpark",) if self.parked else ()
         return frozenset((*retry, *unpark, *(("workers",) if self.agents else ())))
 
     @property
     def at_once(self) -> int | None:
         """The number of conversations at once, requested or current; None if unknown."""
-        known = None if self.board is None else self.board.concurrency.get(Stage.SIMULATE)
+        known = None if self.now.board is None else self.now.board.concurrency.get(Stage.SIMULATE)
         return known if self.asked_at_once is None else self.asked_at_once
 
     def failed_of(self, target: str) -> int:
         """The number of a target's failed rows of work, simulated and judged."""
-        progress = self._watch.progress.target(current_benchmark(self._watch), target)
+        progress = self._watch.progress.target(self.now.current, target)
         return progress.simulate.failed + progress.evaluate.failed
 
     def freeze(self) -> None:
@@ -245,29 +236,29 @@ class LiveState:
 
     def step(self, by: int) -> None:
         """Follow the next or the previous live conversation."""
-        self.follower.step(() if self.board is None else self.board.speaking, by, self.seconds)
+        self.follower.step(self.now.speaking, by, self.now.seconds)
 
     def stages(self) -> list[StageView]:
-        return stage_views(self._watch, current_benchmark(self._watch), self.status, self.board)
+        return stage_views(self._watch, self.now.current, self.now.status, self.now.board)
 
-    def targets(self, info: BenchmarkInfo, at: datetime) -> list[TargetView]:
-        """The views of all targets, in the benchmark's order; `at` is now."""
+    def targets(self, info: BenchmarkInfo) -> list[TargetView]:
+        """The views of all targets, in the benchmark's order."""
         self.target_ids = [target.id for target in info.targets]
-        still = None if self.status.phase.over else self._still_for
+        still = None if self.now.status.phase.over else self._still_for
         return target_views(
             self._watch,
             info,
-            self.board,
-            at,
+            self.now.board,
+            self.now.at,
             self._paces,
             still,
             self._rates(info),
             self.scores.counts(info.name),
-            paused=self.status.phase is RunPhase.PAUSED,
+            paused=self.now.status.phase is RunPhase.PAUSED,
         )
 
     def _still_for(self, target: str) -> float | None:
-        return self._stalls.of(target, self.seconds)
+        return self._stalls.of(target, self.now.seconds)
 
     def blockers(self, width: int, height: int) -> list[Line]:
         """Who makes the calls, and what holds the run up until somebody acts, on a screen of so
@@ -275,18 +266,18 @@ class LiveState:
         room = max(width - 1, 1)
         return [
             *worker_lines(self.agents, room, opened=self.workers_listed, most=height // 5),
-            *blocker_lines(self.board, room, FEW if height < LOW else AT_MOST),
+            *blocker_lines(self.now.board, room, FEW if height < LOW else AT_MOST),
         ]
 
     def waits(self) -> tuple[Line, Line]:
         """Both ends of the line that is always there: what the run waits for; what it has spent and
         is expected to spend in all, which is never cut."""
-        board, info, stall = self.board, self.info, None
+        board, info, stall = self.now.board, self.now.info, None
         if info is None:
             return (), ()
-        still = self._stalls.of_all(self.seconds)
+        still = self._stalls.of_all(self.now.seconds)
         if still is not None and board is not None:
-            what = awaited_words(board, self._watch.progress, info, self.status)
+            what = awaited_words(board, self._watch.progress, info, self.now.status)
             stall = None if what is None else Stall(what, still)
         spent = spending_words(board, self._watch.progress.targets_of(info.name).values())
         return wait_line(board, stall, [target.id for target in info.targets]), spent
@@ -294,11 +285,11 @@ class LiveState:
     @property
     def agents(self) -> Sequence[AgentStatus]:
         """The workers that make the calls in place of the engine; none once it has ended."""
-        return () if self.board is None else self.board.agents
+        return () if self.now.board is None else self.now.board.agents
 
     def other_feed(self) -> VerdictFeed | None:
         """The feed to show from now on, if another benchmark is in progress; else None."""
-        benchmark = current_benchmark(self._watch)
+        benchmark = self.now.current
         if benchmark == self.feed.benchmark:
             return None
         self.feed = VerdictFeed(self._watch, benchmark)
@@ -311,9 +302,11 @@ class LiveState:
         # before the follower looks: whether the conversation has ended determines where it goes
         if dialogue is not None and self._spoken > self._read:
             self._load(dialogue)
-        before, speaking = self.follower.shown, () if self.board is None else self.board.speaking
+        before, speaking = self.follower.shown, self.now.speaking
         ended = [before] if before is not None and self.has_ended else []
-        shown = self.follower.look(speaking, ended, self.seconds, awaited=self._verdict_is_awaited)
+        shown = self.follower.look(
+            speaking, ended, self.now.seconds, awaited=self._verdict_is_awaited
+        )
         if shown is None or self._may_explain:
             return self._explanation(room, tiny=tiny)
         return self._conversation(shown)
@@ -336,29 +329,29 @@ class LiveState:
 
     @property
     def _verdict_is_awaited(self) -> bool:
-        if self.dialogue is None or self.status.phase.over:
+        if self.dialogue is None or self.now.status.phase.over:
             return False
         return awaits_verdict(self.dialogue, self._watch.progress)
 
     @property
     def _may_explain(self) -> bool:
-        if not self.status.phase.over or (self.follower.pinned and self.dialogue is not None):
+        if not self.now.status.phase.over or (self.follower.pinned and self.dialogue is not None):
             return False
-        return self.follower.rested(self.seconds) or not self.has_ended
+        return self.follower.rested(self.now.seconds) or not self.has_ended
 
     def _explanation(self, room: tuple[int, int], *, tiny: bool) -> PaneUpdate | None:
         self.dialogue, self._above = None, []
-        info = self.info
+        info = self.now.info
         # the run's status is part of the subject: another status is another text, read from the top
-        writing = [] if info is None else writing_now(self.board, info.name)
-        subject = self.status, None if info is None else info.name, bool(writing)
+        writing = [] if info is None else writing_now(self.now.board, info.name)
+        subject = self.now.status, None if info is None else info.name, bool(writing)
         scores = None if info is None else self.scores.of(info.name)
         through = None if scores is None else scores.through
         another = self._compare(subject, (self._moved, through, room, tiny, writing))
         if another is None:
             return None
         blocks = explain(
-            self.status, self._watch, info, scores, room=room, tiny=tiny, board=self.board
+            self.now.status, self._watch, info, scores, room=room, tiny=tiny, board=self.now.board
         )
         blocks += [writing_block(each, one_line(each.unit)) for each in writing]
         # like a conversation, it is followed while it grows
@@ -376,12 +369,12 @@ class LiveState:
             dialogue = self.dialogue = Dialogue(shown, 0 if info is None else info.turns)
             self._load(dialogue)
         dialogue.listen(self._watch.link)
-        judged = judging_blocks(self.board, dialogue)
+        judged = judging_blocks(self.now.board, dialogue)
         another = self._compare(shown, (dialogue.version, self.thoughts, judged))
         if another is None:
             return None
         # a new version of it is a sign of life, whether it was spoken or read
-        self._spoken_at = self.seconds
+        self._spoken_at = self.now.seconds
         blocks = [*self._above, *self._blocks(dialogue), *judged]
         return PaneUpdate(blocks, another, follow=True)
 
@@ -409,15 +402,15 @@ class LiveState:
             blocks.append(Passage("problem", "problem", self._fault, Ink.BAD, Ink.BAD))
         return blocks
 
-    def header(self, width: int, at: datetime) -> tuple[Line, Line]:
-        """Both ends of the first line, in so many cells; `at` is now. While the display is frozen,
-        it names the benchmark that stands still below."""
-        info = self.info if self.missed is None else info_of(self._watch, self.feed.benchmark)
+    def header(self, width: int) -> tuple[Line, Line]:
+        """Both ends of the first line, in so many cells. While the display is frozen, it names the
+        benchmark that stands still below."""
+        info = self.now.info if self.missed is None else info_of(self._watch, self.feed.benchmark)
         name = [Piece("Crosswind  ", Ink.ACCENT)]
         left = [Piece(" ")]
         if width >= ROOM_FOR_NAME and info is not None:
             left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
-        state = self._state_words(at)
+        state = self._state_words()
         notice = self._notice(width, length([*left, *state]))
         if width >= ROOM_FOR_NAME and length([*left, *name, *state, *notice]) < width:
             left[1:1] = name
@@ -425,7 +418,7 @@ class LiveState:
 
     def _notice(self, width: int, taken: int) -> list[Piece]:
         """A notice that scripts are used, or that the configuration is still being read."""
-        info = self.info
+        info = self.now.info
         if info is not None and info.scripted:
             whole = [Piece(scripted_words(info.scripts, roomy=True), Ink.WARN), Piece(" ")]
             if width >= ROOM_FOR_NOTICE and taken + length(whole) < width:
@@ -433,10 +426,10 @@ class LiveState:
             return [Piece(scripted_words(info.scripts, roomy=False), Ink.WARN), Piece(" ")]
         return [] if self._watch.described else [Piece(READING, Ink.MUTED), Piece(" ")]
 
-    def _state_words(self, at: datetime) -> list[Piece]:
-        phase = self.status.phase
-        pieces = [Piece(f"{self.status.glyph} {self.status.words}", self.status.ink)]
-        seconds = self._clock.seconds(at)
+    def _state_words(self) -> list[Piece]:
+        phase = self.now.status.phase
+        pieces = [Piece(f"{self.now.status.glyph} {self.now.status.words}", self.now.status.ink)]
+        seconds = self._clock.seconds(self.now.at)
         if seconds is not None and phase not in _END_UNKNOWN:
             pieces.append(Piece(f"  {duration(seconds)}"))
         if self.missed is not None:
@@ -447,19 +440,19 @@ class LiveState:
         """Both ends of the line above the pane; `rows_below` are those that lie out of sight."""
         left = [_focus_mark(has_focus=has_focus)]
         if self.dialogue is None:
-            left.append(Piece(self.status.words, self.status.ink))
+            left.append(Piece(self.now.status.words, self.now.status.ink))
             return left, ()
         left.append(Piece(one_line(str(self.dialogue.shown.key)), _title_ink(has_focus=has_focus)))
-        left += elsewhere_words(self.dialogue.shown.benchmark, current_benchmark(self._watch))
+        left += elsewhere_words(self.dialogue.shown.benchmark, self.now.current)
         left += [Piece("  pinned", Ink.WARN)] if self.follower.pinned else []
-        silent = self.seconds - self._spoken_at if self.status.phase in _SPOKEN else 0.0
+        silent = self.now.seconds - self._spoken_at if self.now.status.phase in _SPOKEN else 0.0
         left += _turn_words(self.dialogue, silent)
         return left, self._follow_words(rows_below)
 
     def asks(self, width: int) -> Line:
         """The benchmark's title and description in as many whole sentences as fit; its first
         sentence is preferred to the title. Empty before it is known."""
-        info = self.info
+        info = self.now.info
         if info is None or not (info.title or info.description):
             return ()
         title, about = one_line(info.title), one_line(info.description)
@@ -474,21 +467,21 @@ class LiveState:
 
     def happening(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line that says what is going on: a sentence, and turns with speed."""
-        info = self.info
+        info = self.now.info
         if info is None or not self._watch.described:
             return (), ()
-        sentence = run_sentence(self.status, self._watch, info, self.board)
+        sentence = run_sentence(self.now.status, self._watch, info, self.now.board)
         if cell_len(sentence) > width - 2:
-            sentence = run_sentence(self.status, self._watch, info, self.board, brief=True)
+            sentence = run_sentence(self.now.status, self._watch, info, self.now.board, brief=True)
         left = [Piece(f" {sentence}", Ink.TEXT)]
         return left, self._by_turns(info, width - length(left) - 3)
 
     def _by_turns(self, info: BenchmarkInfo, room: int) -> Line:
         """The turns in progress and the tokens per second, as far as they fit."""
-        if self.status.phase.over:
+        if self.now.status.phase.over:
             return ()
         right: list[Piece] = []
-        turns = turn_strip(turns_of(self.board, info.name), info.turns)
+        turns = turn_strip(turns_of(self.now.board, info.name), info.turns)
         strips = turns, self._paces.whole(info.name)
         for strip in strips:
             if 0 < length(strip) <= room - length(right) - 2:
@@ -509,7 +502,7 @@ class LiveState:
             return end_words(self.dialogue, self._watch.jury, awaited=awaited)
         if self.follower.pinned:
             return ()
-        if self.status.phase is RunPhase.PAUSED:
+        if self.now.status.phase is RunPhase.PAUSED:
             return [Piece("paused", Ink.MUTED)]
         # that it follows the newest is what it always does
         mode = self.follower.mode
@@ -518,13 +511,18 @@ class LiveState:
     def expected(self, width: int, rows: int) -> list[Line]:
         """What the first verdicts will be about, in so many cells and rows: as many metrics as fit
         with the beginning of what each means; nothing once there is a verdict."""
-        stages = () if self.board is None else self.board.stages
+        stages = () if self.now.board is None else self.now.board.stages
         if stages and Stage.EVALUATE not in stages:
             return []
-        if len(self.feed) or self.info is None or width < _METRICS_WIDTH or rows < _METRICS_HEIGHT:
+        if (
+            len(self.feed)
+            or self.now.info is None
+            or width < _METRICS_WIDTH
+            or rows < _METRICS_HEIGHT
+        ):
             return []
         lines: list[Line] = []
-        metrics = self._metrics(self.info)
+        metrics = self._metrics(self.now.info)
         for place, metric in enumerate(metrics):
             meaning = first_rows(one_line(metric.definition), min(width - 6, READABLE), 2)
             told: list[Line] = [

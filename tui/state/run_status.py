@@ -169,6 +169,44 @@ class Instant(NamedTuple):
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is known of the run at a moment. One is made for each tick; what screens say of the run
+    follows from it."""
+
+    at: datetime
+    seconds: float
+    """The same moment on the monotonic clock."""
+    board: Board | None
+    """None where no engine is known."""
+    progress: Progress
+    benchmarks: Sequence[BenchmarkInfo]
+    current: str
+    """The benchmark in progress, else the first one; empty if there is none."""
+    status: RunStatus
+    """Of the benchmark in progress."""
+
+    @classmethod
+    def of(cls, watch: Watch, board: Board | None, moment: Instant) -> Snapshot:
+        current, progress = current_benchmark(watch), watch.progress
+        status = status_of(progress, board, current)
+        return cls(*moment, board, progress, watch.benchmarks, current, status)
+
+    @property
+    def info(self) -> BenchmarkInfo | None:
+        """The benchmark in progress."""
+        return next((info for info in self.benchmarks if info.name == self.current), None)
+
+    @property
+    def speaking(self) -> Sequence[Speech]:
+        """The messages being spoken."""
+        return () if self.board is None else self.board.speaking
+
+    def status_of(self, benchmark: str) -> RunStatus:
+        """The status of a benchmark's run."""
+        return status_of(self.progress, self.board, benchmark)
+
+
 @dataclass(slots=True)
 class RunClock:
     """Measures how long a run takes, without pauses, from the notes it receives."""
