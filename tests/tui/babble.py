@@ -71,10 +71,10 @@ class Metered(CrosswindApp):
     """Keeps how late its loop was, and when it left out frames."""
 
     def __init__(self, watch: Watch, babble: Babble, folder: Path) -> None:
-        super().__init__(watch, moment=self._moment_of)
         self._babble = babble
         self._folder = folder
         self._last = instant_now()
+        super().__init__(watch, moment=self._moment_of)
         self.late: list[tuple[float, float]] = []
         self.gated: list[float] = []
 
