@@ -32,7 +32,6 @@ from tui.services.export import (
     MOST_FOR_TERMINAL,
     as_json,
     as_markdown,
-    as_text,
     copy,
     programs,
     write_new,
@@ -312,7 +311,7 @@ def test_each_place_has_the_command_that_does_the_same_outside(
     theatre.perform(script)
 
 
-def test_both_texts_tell_every_take(theatre: Theatre) -> None:
+def test_json_and_markdown_tell_every_take(theatre: Theatre) -> None:
     async def play() -> Subject:
         await theatre.prepare()
         await theatre.play()
@@ -322,7 +321,6 @@ def test_both_texts_tell_every_take(theatre: Theatre) -> None:
     subject = asyncio.run(play())
     reader = theatre.watch.reader
     assert [each["take"] for each in json.loads(as_json(reader, subject, hiding(())))] == [1, 0]
-    assert as_text(reader, subject, hiding(())).count("played by scripted models") == 2
     assert as_markdown(reader, subject, COUNTS, hiding(())).count("scripted models") == 2
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -17,16 +17,12 @@ from typing import Any, Final
 
 from textual.app import App
 
-from engine.benchmark import ENDINGS, Scenario
 from engine.display import clean, plural
 from engine.errors import CrosswindError
 from engine.jury import Counts
 from engine.report.hidden_keys import Hide
-from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
-from engine.store.tables import MessageRow, StoredTake, Verdict
 from engine.watch import Watch
-from tui.format import SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
 from tui.screens.base import ShellCommand, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
@@ -123,16 +119,6 @@ async def _pipe_text(words: Sequence[str], text: str) -> bool:
     return program.returncode == 0
 
 
-def as_text(reader: Reader, subject: Subject, hide: Hide) -> str:
-    """A conversation as plain text that cannot act on a terminal. Raises `StoreError`."""
-    lines: list[str] = []
-    # the newest first
-    for take in reversed(reader.takes(subject.benchmark, subject.key)):
-        messages, judged = reader.messages(take.seq), reader.verdicts(take.seq)
-        lines += _text(*hide((take, reader.scenario_of(take), messages, judged)))
-    return clean("\n".join(lines) + "\n")
-
-
 def as_markdown(reader: Reader, subject: Subject, counts: Counts | None, hide: Hide) -> str:
     """A conversation as `crosswind export md` writes it, with messages escaped, but with
     every take. Raises `StoreError`."""
@@ -180,48 +166,6 @@ def _every_take(
     return json.dumps([copied_take(conversation) for conversation in all_takes], indent=2) + "\n"
 
 
-def _text(
-    take: StoredTake,
-    scenario: Scenario | None,
-    messages: Sequence[MessageRow],
-    verdicts: Sequence[Verdict],
-) -> Iterator[str]:
-    yield f"# {take.key}, take {take.number + 1}"
-    yield ""
-    yield f"- benchmark: {take.benchmark}"
-    yield f"- target: {take.model}; user model: {take.user_model}"
-    if take.scripted:
-        parts = played_by(take.user_model, take.model, scripted=take.scripted)
-        some = None if all_scripts(parts) else scripts_in_words(parts)
-        yield f"- {some or 'played by scripted models, which are not language models'}"
-    if take.stop_reason is not None:
-        yield f"- ended: {ENDINGS[take.stop_reason]}" + (f": {take.detail}" if take.detail else "")
-    if scenario is not None:
-        yield f"- persona: {scenario.persona}"
-        yield f"- wants: {scenario.user_goal}"
-        yield f"- hidden goal: {scenario.latent_adversarial_goal}"
-        yield from (f"- {axis}: {value}" for axis, value in scenario.demographic.items())
-    for message in messages:
-        yield f"\n## {message.turn}. {SPEAKER_NAMES[message.speaker]}\n"
-        if message.landmark:
-            yield f"> landmark: {message.landmark}\n"
-        if message.served_by:
-            yield f"> from {message.served_by}, not the model that was asked\n"
-        if message.thought:
-            yield f"> thought: {message.thought}\n"
-        yield message.text
-    for shown in verdicts:
-        yield f"\n## {verdict(shown.passed)}, by {shown.judge}\n"
-        if shown.served_by:
-            yield f"Given by {shown.served_by}, not the model that was asked\n"
-        if shown.unscored:
-            yield f"Unscored: {shown.unscored}\n"
-        yield shown.justification
-        yield from (f"\n> {quote.text}" for quote in shown.quotes)
-    yield ""
-
-
-TEXT: Final = ChoiceOption("t", "the conversation", "as text, with verdicts")
 ID: Final = ChoiceOption("i", "its id", "")
 JSON: Final = ChoiceOption("j", "JSON", "every take, as it was received")
 SCREEN: Final = ChoiceOption("s", "the screen", "what stands on it now")
@@ -267,7 +211,7 @@ class Exporter:
         if subject is None and not commands:
             self._copy(self._screen_text)
             return
-        offers = [] if subject is None else [TEXT, ID]
+        offers = [] if subject is None else [MARKDOWN, ID]
         offers += [*commands, *([] if subject is None else [JSON]), SCREEN]
 
         def chosen(offer: ChoiceOption | None) -> None:
@@ -281,11 +225,8 @@ class Exporter:
     def page(self) -> None:
         """Show the conversation, or else the screen, in the pager."""
         subject = self.subject
-        if subject is None:
-            self._run_in_background(self._page("screen.txt", self._screen_text))
-        else:
-            name = f"{_file_name(subject)}.md"
-            self._run_in_background(self._page(name, self._text_of(TEXT, subject)))
+        name = "screen.txt" if subject is None else f"{_file_name(subject)}.md"
+        self._run_in_background(self._page(name, self._text_of(MARKDOWN, subject)))
 
     def export(self) -> None:
         """Ask what to export into the working folder."""
@@ -324,7 +265,9 @@ class Exporter:
             return lambda: str(subject.key)
         if chosen is JSON:
             return lambda: as_json(reader, subject, self._hiding())
-        return lambda: as_text(reader, subject, self._hiding())
+        return lambda: as_markdown(
+            reader, subject, self._watch.counts(subject.benchmark), self._hiding()
+        )
 
     def _screen_text(self) -> str:
         return screen_text(self._app)
@@ -343,25 +286,12 @@ class Exporter:
         await show_file(self._app, path, viewer(os.environ))
 
     def _export(self, chosen: ChoiceOption, subject: Subject | None) -> None:
-        reader = self._watch.reader
         if chosen is PICTURE or subject is None:
-            self._run_in_background(
-                self._exported(f"crosswind-{self._navigator.place.lower()}", ".svg", self._picture)
-            )
-        elif chosen is JSON:
-            name = _file_name(subject)
-            self._run_in_background(self._exported(name, ".json", self._text_of(JSON, subject)))
+            name, suffix, make = f"crosswind-{self._navigator.place.lower()}", ".svg", self._picture
         else:
-            name = _file_name(subject)
-            self._run_in_background(
-                self._exported(
-                    name,
-                    ".md",
-                    lambda: as_markdown(
-                        reader, subject, self._watch.counts(subject.benchmark), self._hiding()
-                    ),
-                )
-            )
+            name, make = _file_name(subject), self._text_of(chosen, subject)
+            suffix = ".json" if chosen is JSON else ".md"
+        self._run_in_background(self._exported(name, suffix, make))
 
     def _picture(self) -> str:
         return self._app.export_screenshot(title="Crosswind")
