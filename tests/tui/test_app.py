@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 from rich.segment import Segments
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State
 from engine.cli.main import COMMANDS
@@ -17,7 +16,7 @@ from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order
 from engine.store.tables import Quote
-from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, shell, told
+from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Pilot, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, PaletteGroup, key_name, own_bindings
 from tui.navigation import MAIN_SCREENS
@@ -38,7 +37,7 @@ HOSTILE = (
 )
 
 
-async def open_conversation(theatre: Theatre, pilot: Pilot[None]) -> None:
+async def open_conversation(theatre: Theatre, pilot: Pilot) -> None:
     take = await theatre.play()
     await theatre.judge(take)
     await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
@@ -46,7 +45,7 @@ async def open_conversation(theatre: Theatre, pilot: Pilot[None]) -> None:
 
 
 def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("q")
@@ -66,34 +65,30 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
     assert theatre.perform(script).return_code == 0
 
 
-def test_the_stop_dialog_counts_apart_the_messages_that_wait(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for number in (1, 2):
-            theatre.speak(await theatre.begin(number), 1, Speaker.USER, "and")
-        theatre.link.waiting_messages = 1
-        await theatre.tick(pilot)
-        await pilot.press("x")
-        said = "The run is not over: 1 message being spoken, 1 waits to be sent."
-        assert said in on_screen(pilot)
+async def test_the_stop_dialog_counts_apart_the_messages_that_wait(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    for number in (1, 2):
+        theatre.speak(await theatre.begin(number), 1, Speaker.USER, "and")
+    theatre.link.waiting_messages = 1
+    await theatre.tick(pilot)
+    await pilot.press("x")
+    said = "The run is not over: 1 message being spoken, 1 waits to be sent."
+    assert said in on_screen(pilot)
 
-    theatre.perform(script)
 
+async def test_one_can_stay_and_one_can_stop_now(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("q", "q")
+    assert isinstance(pilot.app.screen, LiveScreen)
+    assert theatre.link.commands == []
 
-def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("q", "q")
-        assert isinstance(pilot.app.screen, LiveScreen)
-        assert theatre.link.commands == []
-
-        await pilot.press("q", "j", "j", "enter")
-        await theatre.answered(pilot)
-        assert theatre.link.commands == [Command.STOP_NOW]
-        assert pilot.app._exit
-
-    theatre.perform(script)
+    await pilot.press("q", "j", "j", "enter")
+    await theatre.answered(pilot)
+    assert theatre.link.commands == [Command.STOP_NOW]
+    assert pilot.app._exit
 
 
 @pytest.mark.parametrize("first", ["ctrl+c", "x"])
@@ -101,7 +96,7 @@ def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
 def test_ctrl_c_asks_and_the_second_one_leaves_and_stops_nothing(
     theatre: Theatre, capsys: pytest.CaptureFixture[str], first: str, started: int | None
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press(first)
@@ -122,7 +117,7 @@ def app_on(theatre: Theatre, started: int | None) -> CrosswindApp:
 def test_a_run_that_was_started_elsewhere_is_stopped_by_a_word_and_no_key(
     theatre: Theatre,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("q")
@@ -156,7 +151,7 @@ def test_a_run_that_this_app_started_is_its_own(theatre: Theatre) -> None:
         theatre.watch.link = link
         return ENGINE
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await pilot.press("P")
         await theatre.answered(pilot)
@@ -177,7 +172,7 @@ def test_q_just_goes_when_no_run_is_on(theatre: Theatre, state: EngineState | No
     else:
         theatre.link.state = state
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         await pilot.press("q")
         assert pilot.app._exit
@@ -185,26 +180,26 @@ def test_q_just_goes_when_no_run_is_on(theatre: Theatre, state: EngineState | No
     assert theatre.perform(script).return_code == 0
 
 
-def test_help_lists_every_binding_of_the_screen_it_was_called_from(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for opened in (LiveScreen, ConversationScreen):
-            if opened is ConversationScreen:
-                await open_conversation(theatre, pilot)
-            screen = pilot.app.screen
-            nodes = [screen, pilot.app, *screen.query(TranscriptView), *screen.query(VerdictTable)]
-            wanted = [binding for node in nodes for binding in own_bindings(node)]
-            await pilot.press("question_mark")
-            assert isinstance(pilot.app.screen, HelpScreen)
-            lines = ["".join(piece.text for piece in line) for line in pilot.app.screen.lines]
-            keyed = [line[:22].split() for line in lines]
-            told = " ".join(" ".join(lines).split())
-            for binding in wanted:
-                assert any(key_name(binding.key) in keys for keys in keyed), binding
-                assert (binding.tooltip or binding.description) in told, binding
-            await pilot.press("q")
-
-    theatre.perform(script, (110, 40))
+@pytest.mark.terminal(110, 40)
+async def test_help_lists_every_binding_of_the_screen_it_was_called_from(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    for opened in (LiveScreen, ConversationScreen):
+        if opened is ConversationScreen:
+            await open_conversation(theatre, pilot)
+        screen = pilot.app.screen
+        nodes = [screen, pilot.app, *screen.query(TranscriptView), *screen.query(VerdictTable)]
+        wanted = [binding for node in nodes for binding in own_bindings(node)]
+        await pilot.press("question_mark")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        lines = ["".join(piece.text for piece in line) for line in pilot.app.screen.lines]
+        keyed = [line[:22].split() for line in lines]
+        told = " ".join(" ".join(lines).split())
+        for binding in wanted:
+            assert any(key_name(binding.key) in keys for keys in keyed), binding
+            assert (binding.tooltip or binding.description) in told, binding
+        await pilot.press("q")
 
 
 def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_palette(
@@ -213,7 +208,7 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
     stops = "stop the run; asks how, and for a word if begun elsewhere"
     suspends = "go to the shell; `fg` comes back"
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         assert "x stop" in on_screen(pilot).splitlines()[-1]
@@ -240,39 +235,34 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
     theatre.perform(script, size=(200, 50))
 
 
-def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("colon", *"pause", "enter")
-        await theatre.answered(pilot)
-        await theatre.answered(pilot)
-        assert theatre.link.commands == [Command.PAUSE]
-
-    theatre.perform(script)
+async def test_the_palette_offers_what_keys_do(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("colon", *"pause", "enter")
+    await theatre.answered(pilot)
+    await theatre.answered(pilot)
+    assert theatre.link.commands == [Command.PAUSE]
 
 
-def test_a_narrow_help_cuts_no_word(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("question_mark", "tab")
-        await pilot.pause()
-        assert "    29 of 32 scored conversations" in on_screen(pilot)
-
-    theatre.perform(script, (40, 12))
+@pytest.mark.terminal(40, 12)
+async def test_a_narrow_help_cuts_no_word(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("question_mark", "tab")
+    await pilot.pause()
+    assert "    29 of 32 scored conversations" in on_screen(pilot)
 
 
-def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("colon", *"wall")
-        await theatre.answered(pilot)
-        [row] = [line for line in on_screen(pilot).splitlines() if "go    wall" in line]
-        assert row.split() == ["go", "wall", "w"]
-
-    theatre.perform(script, (40, 12))
+@pytest.mark.terminal(40, 12)
+async def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("colon", *"wall")
+    await theatre.answered(pilot)
+    [row] = [line for line in on_screen(pilot).splitlines() if "go    wall" in line]
+    assert row.split() == ["go", "wall", "w"]
 
 
 NAMES = {
@@ -298,62 +288,60 @@ NAMES = {
 }
 
 
-def commands_here(pilot: Pilot[None]) -> list[PaletteCommand]:
+def commands_here(pilot: Pilot) -> list[PaletteCommand]:
     return commands(pilot.app, pilot.app.screen)
 
 
-def test_every_command_is_found_by_its_name_and_stands_once(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take)
+async def test_every_command_is_found_by_its_name_and_stands_once(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take)
+    await theatre.tick(pilot)
+    for place in (*(each.key for each in MAIN_SCREENS), "conversation"):
+        if place == "conversation":
+            await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+        else:
+            await pilot.press(place)
         await theatre.tick(pilot)
-        for place in (*(each.key for each in MAIN_SCREENS), "conversation"):
-            if place == "conversation":
-                await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-            else:
-                await pilot.press(place)
-            await theatre.tick(pilot)
-            known = commands_here(pilot)
-            assert [each.name for each in known if each.keys == "|"] == ["pager"]
-            names = [each.name for each in known]
-            assert sorted(set(names)) == sorted(names)
-            groups = [each.group for each in known]
-            assert groups == sorted(groups, key=list(PaletteGroup).index)
-            assert not {"down", "up", "first", "last", "page up", "next cell"} & set(names)
-            for typed, name in NAMES.items():
-                if place in {"3", "conversation"} or name not in {
-                    "compare",
-                    "judge again",
-                }:
-                    assert matching(known, typed)[0].name == name, (place, typed)
+        known = commands_here(pilot)
+        assert [each.name for each in known if each.keys == "|"] == ["pager"]
+        names = [each.name for each in known]
+        assert sorted(set(names)) == sorted(names)
+        groups = [each.group for each in known]
+        assert groups == sorted(groups, key=list(PaletteGroup).index)
+        assert not {"down", "up", "first", "last", "page up", "next cell"} & set(names)
+        for typed, name in NAMES.items():
+            if place in {"3", "conversation"} or name not in {
+                "compare",
+                "judge again",
+            }:
+                assert matching(known, typed)[0].name == name, (place, typed)
 
-    theatre.perform(script)
 
-
-def test_a_command_of_the_conversation_is_done_from_where_it_is_shown(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.tick(pilot)
-        await pilot.press("2", "tab")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        await pilot.press("colon", *"compa")
-        await theatre.answered(pilot)
-        listed = on_screen(pilot).splitlines()
-        assert any(line.split()[1:3] == ["here", "compare"] for line in listed)
-        await pilot.press("enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, CompareScreen)
-
-    theatre.perform(script)
+async def test_a_command_of_the_conversation_is_done_from_where_it_is_shown(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.tick(pilot)
+    await pilot.press("2", "tab")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    await pilot.press("colon", *"compa")
+    await theatre.answered(pilot)
+    listed = on_screen(pilot).splitlines()
+    assert any(line.split()[1:3] == ["here", "compare"] for line in listed)
+    await pilot.press("enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, CompareScreen)
 
 
 @pytest.mark.parametrize("width", [20, 80])
 def test_the_footer_never_drops_help_and_the_way_out(theatre: Theatre, width: int) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert "? help" in footer
@@ -362,47 +350,38 @@ def test_the_footer_never_drops_help_and_the_way_out(theatre: Theatre, width: in
     theatre.perform(script, (width, 12))
 
 
-def test_a_click_on_the_footer_does_what_the_key_does(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        footer = on_screen(pilot).splitlines()[-1]
-        await pilot.click("KeyLine", offset=(footer.index("P pause") + 2, 0))
-        await theatre.answered(pilot)
-        assert theatre.link.commands == [Command.PAUSE]
-
-    theatre.perform(script)
+async def test_a_click_on_the_footer_does_what_the_key_does(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    footer = on_screen(pilot).splitlines()[-1]
+    await pilot.click("KeyLine", offset=(footer.index("P pause") + 2, 0))
+    await theatre.answered(pilot)
+    assert theatre.link.commands == [Command.PAUSE]
 
 
-def test_no_size_is_too_small_or_too_large(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1, reply="a rather long reply " * 50))
-        take = await theatre.begin(2)
-        theatre.speak(take, 1, Speaker.USER, "still speaking " * 20)
-        for _ in range(2):
-            for size in [(20, 5), (1, 1), (80, 24), (33, 60), (200, 60), (120, 40), (10, 3)]:
-                await pilot.resize_terminal(*size)
-                await theatre.tick(pilot)
-                assert len(on_screen(pilot).split("\n")) == size[1]
-            await pilot.press("l", "enter")
-
-    theatre.perform(script)
-
-
-def test_every_theme_can_be_chosen(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        seen = [pilot.app.theme]
-        for _ in range(5):
-            await pilot.press("T")
+async def test_no_size_is_too_small_or_too_large(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1, reply="a rather long reply " * 50))
+    take = await theatre.begin(2)
+    theatre.speak(take, 1, Speaker.USER, "still speaking " * 20)
+    for _ in range(2):
+        for size in [(20, 5), (1, 1), (80, 24), (33, 60), (200, 60), (120, 40), (10, 3)]:
+            await pilot.resize_terminal(*size)
             await theatre.tick(pilot)
-            seen.append(pilot.app.theme)
-        names = ["dark", "light", "contrast", "blue-orange", "terminal", "dark"]
-        assert seen == [f"crosswind-{name}" for name in names]
+            assert len(on_screen(pilot).split("\n")) == size[1]
+        await pilot.press("l", "enter")
 
-    theatre.perform(script)
+
+async def test_every_theme_can_be_chosen(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    seen = [pilot.app.theme]
+    for _ in range(5):
+        await pilot.press("T")
+        await theatre.tick(pilot)
+        seen.append(pilot.app.theme)
+    names = ["dark", "light", "contrast", "blue-orange", "terminal", "dark"]
+    assert seen == [f"crosswind-{name}" for name in names]
 
 
 def stands_still(text: str) -> bool:
@@ -415,52 +394,50 @@ def stands_still(text: str) -> bool:
 
 
 @pytest.mark.parametrize("size", [(40, 12), (130, 40)])
-def test_text_that_means_harm_is_only_shown(theatre: Theatre, size: tuple[int, int]) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, HOSTILE, thought=HOSTILE)
-        await theatre.said(take, 1, Speaker.TARGET, f"x {HOSTILE} y")
-        await theatre.end(take)
-        quotes = (Quote(HOSTILE, None), Quote("x \x1b[2J", 1))
-        await theatre.judge(take, quotes=quotes, justification=HOSTILE, judge=HOSTILE)
-        await theatre.move(Stage.SIMULATE, "other", State.FAILED, TARGETS[0], HOSTILE)
-        theatre.link.problem = HOSTILE
-        live = await theatre.begin(2)
-        theatre.speak(live, 1, Speaker.USER, HOSTILE)
+async def test_text_that_means_harm_is_only_shown(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, HOSTILE, thought=HOSTILE)
+    await theatre.said(take, 1, Speaker.TARGET, f"x {HOSTILE} y")
+    await theatre.end(take)
+    quotes = (Quote(HOSTILE, None), Quote("x \x1b[2J", 1))
+    await theatre.judge(take, quotes=quotes, justification=HOSTILE, judge=HOSTILE)
+    await theatre.move(Stage.SIMULATE, "other", State.FAILED, TARGETS[0], HOSTILE)
+    theatre.link.problem = HOSTILE
+    live = await theatre.begin(2)
+    theatre.speak(live, 1, Speaker.USER, HOSTILE)
+    await theatre.tick(pilot)
+    assert stands_still(on_screen(pilot))
+
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+    await theatre.tick(pilot)
+    for key in ("L", "t", "pagedown", "c", "end"):
+        await pilot.press(key)
         await theatre.tick(pilot)
         assert stands_still(on_screen(pilot))
+    assert "[@click=app.quit]x[/]" in told(pilot)
 
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await theatre.tick(pilot)
-        for key in ("L", "t", "pagedown", "c", "end"):
-            await pilot.press(key)
-            await theatre.tick(pilot)
-            assert stands_still(on_screen(pilot))
-        assert "[@click=app.quit]x[/]" in told(pilot)
-
-        await pilot.press("q")
-        theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot, 20)
-        assert stands_still(on_screen(pilot))
-
-    theatre.perform(script, size)
+    await pilot.press("q")
+    theatre.link.state = EngineState.STOPPED
+    await theatre.tick(pilot, 20)
+    assert stands_still(on_screen(pilot))
 
 
-def test_what_an_answer_of_the_engine_says_is_only_shown(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        assert isinstance(pilot.app, CrosswindApp)
-        pilot.app.notify(HOSTILE, markup=False)
-        await pilot.pause()
-        assert stands_still(on_screen(pilot))
-
-    theatre.perform(script)
+async def test_what_an_answer_of_the_engine_says_is_only_shown(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    assert isinstance(pilot.app, CrosswindApp)
+    pilot.app.notify(HOSTILE, markup=False)
+    await pilot.pause()
+    assert stands_still(on_screen(pilot))
 
 
 def test_a_store_that_fails_ends_the_app_with_its_message(
     theatre: Theatre, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         assert isinstance(pilot.app, CrosswindApp)
         pilot.app.leave_with(StoreError("crosswind.db is damaged: run `crosswind repair`"))
 
@@ -497,7 +474,7 @@ def crash(theatre: Theatre, fail: Callable[[], None]) -> str:
 def test_a_terminal_that_lags_behind_gets_fewer_frames_and_then_a_whole_one(
     theatre: Theatre,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         app = pilot.app
         assert isinstance(app, LaggingApp)
         app.waiting = 9
@@ -522,12 +499,12 @@ class LaggingApp(CrosswindApp):
 
 
 @pytest.mark.parametrize("key", "123456")
-def test_the_footer_stands_on_the_last_row_of_a_tiny_terminal(theatre: Theatre, key: str) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.open(pilot, key)
-        assert pilot.app.screen.query_one(KeyLine).region.bottom == 5
-
-    theatre.perform(script, (20, 5))
+@pytest.mark.terminal(20, 5)
+async def test_the_footer_stands_on_the_last_row_of_a_tiny_terminal(
+    theatre: Theatre, pilot: Pilot, key: str
+) -> None:
+    await theatre.open(pilot, key)
+    assert pilot.app.screen.query_one(KeyLine).region.bottom == 5
 
 
 def test_what_the_palette_says_the_command_line_does_it_does() -> None:
@@ -543,14 +520,12 @@ def test_what_the_palette_says_the_command_line_does_it_does() -> None:
         ("qqqq", "Nothing has that name."),
     ],
 )
-def test_where_no_command_matches_the_palette_says_what_would_do(
-    theatre: Theatre, typed: str, words: str
+@pytest.mark.terminal(80, 24)
+async def test_where_no_command_matches_the_palette_says_what_would_do(
+    theatre: Theatre, pilot: Pilot, typed: str, words: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("colon", *typed)
-        await theatre.answered(pilot)
-        assert words in on_screen(pilot)
-
-    theatre.perform(script, (80, 24))
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("colon", *typed)
+    await theatre.answered(pilot)
+    assert words in on_screen(pilot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from textual.pilot import Pilot
+import pytest
 
 from engine.benchmark import Stage, State
 from engine.errors import InputError
@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
-from tests.tui.theatre import BENCHMARK, ENGINE, METRIC, TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, ENGINE, METRIC, TARGETS, Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.dialogs import LineScreen
 from tui.screens.live import LiveScreen
@@ -21,51 +21,48 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 
 
-def test_it_says_how_far_each_is_and_how_its_targets_stand(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(4)
-        for scenario in (1, 2, 3):
-            await theatre.judge(await theatre.play(scenario), passed=scenario > 1)
-        await theatre.open(pilot, "1")
-        shown = on_screen(pilot)
-        assert "1 benchmark" in shown
-        assert BENCHMARK in shown
-        assert "Holding steady" in shown
-        assert "running" in shown
-        text = " ".join(on_screen(pilot).split())
-        assert "3 of 8" in text
-        assert "+ 67% [" in text
-        assert "] 2/3" in text
-        assert f"{TARGETS[1]} + —" in text
+async def test_it_says_how_far_each_is_and_how_its_targets_stand(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare(4)
+    for scenario in (1, 2, 3):
+        await theatre.judge(await theatre.play(scenario), passed=scenario > 1)
+    await theatre.open(pilot, "1")
+    shown = on_screen(pilot)
+    assert "1 benchmark" in shown
+    assert BENCHMARK in shown
+    assert "Holding steady" in shown
+    assert "running" in shown
+    text = " ".join(on_screen(pilot).split())
+    assert "3 of 8" in text
+    assert "+ 67% [" in text
+    assert "] 2/3" in text
+    assert f"{TARGETS[1]} + —" in text
 
-        await theatre.judge(await theatre.play(4))
-        await theatre.tick(pilot, 6)
-        await theatre.tick(pilot)
-        assert "+ 75% [" in on_screen(pilot)
-
-    theatre.perform(script)
+    await theatre.judge(await theatre.play(4))
+    await theatre.tick(pilot, 6)
+    await theatre.tick(pilot)
+    assert "+ 75% [" in on_screen(pilot)
 
 
-def test_failures_and_the_end_are_said(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        theatre.link.state = EngineState.STOPPED
-        await theatre.open(pilot, "1")
-        assert "nothing yet" in on_screen(pilot)
-        await theatre.move(Stage.GEN_METRICS, "m01", State.DONE)
-        await theatre.tick(pilot)
-        assert "✓ done" in on_screen(pilot)
-        await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.QUEUED)
-        await theatre.tick(pilot)
-        assert "unfinished" in on_screen(pilot)
-        await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.FAILED, reason="429: rate limit")
-        await theatre.tick(pilot)
-        assert "1 failed" in on_screen(pilot)
-
-    theatre.perform(script, (80, 24))
+@pytest.mark.terminal(80, 24)
+async def test_failures_and_the_end_are_said(theatre: Theatre, pilot: Pilot) -> None:
+    theatre.link.state = EngineState.STOPPED
+    await theatre.open(pilot, "1")
+    assert "nothing yet" in on_screen(pilot)
+    await theatre.move(Stage.GEN_METRICS, "m01", State.DONE)
+    await theatre.tick(pilot)
+    assert "✓ done" in on_screen(pilot)
+    await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.QUEUED)
+    await theatre.tick(pilot)
+    assert "unfinished" in on_screen(pilot)
+    await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.FAILED, reason="429: rate limit")
+    await theatre.tick(pilot)
+    assert "1 failed" in on_screen(pilot)
 
 
 def test_what_was_played_and_not_judged_is_not_done(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
         await theatre.open(pilot, "1")
         row = next(line for line in on_screen(pilot).splitlines() if BENCHMARK in line)
@@ -80,7 +77,7 @@ def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: The
     other = replace(theatre.watch.benchmarks[0], name=f"{BENCHMARK}-2")
     theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.open(pilot, "1")
@@ -97,19 +94,16 @@ def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: The
     theatre.perform(script)
 
 
-def test_b_has_the_engine_do_what_is_missing(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.open(pilot, "1")
-        await pilot.press("b")
-        await theatre.answered(pilot)
-        order = Order(benchmarks=(BENCHMARK,))
-        assert theatre.link.requests == [Request(Command.RUN, order=order)]
-        await pilot.press("enter")
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, LiveScreen)
-
-    theatre.perform(script)
+async def test_b_has_the_engine_do_what_is_missing(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.open(pilot, "1")
+    await pilot.press("b")
+    await theatre.answered(pilot)
+    order = Order(benchmarks=(BENCHMARK,))
+    assert theatre.link.requests == [Request(Command.RUN, order=order)]
+    await pilot.press("enter")
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, LiveScreen)
 
 
 def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
@@ -119,7 +113,7 @@ def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
     theatre.watch.benchmarks = [*theatre.watch.benchmarks, later]
     theatre.link.benchmarks = [BENCHMARK, "later"]
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.note(NoteKind.STAGE_STARTED, Stage.SIMULATE)
         await theatre.open(pilot, "1")
@@ -137,26 +131,25 @@ def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
     theatre.perform(script)
 
 
-def test_a_wide_terminal_puts_the_stages_beside_the_description_and_labels_the_scale(
+@pytest.mark.terminal(200, 50)
+async def test_a_wide_terminal_puts_the_stages_beside_the_description_and_labels_the_scale(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(2)
-        await theatre.judge(await theatre.play(1), passed=False)
-        await theatre.open(pilot, "1")
-        await theatre.tick(pilot, 6)
-        shown = " ".join(row_of(pilot, "Whether an assistant").split())
-        assert shown.endswith("metrics ━━━━━━━━━━━━━━━━━━━━ 1 of 1")
-        scale = row_of(pilot, "+ wanted").split()
-        assert scale[:3] == ["+", "wanted", "0%"]
-        assert scale.count("100%") == 2
-        [means] = [row for row in on_screen(pilot).splitlines() if METRIC.definition in row]
-        assert means.split("✗")[-1].strip() == "m01_s001_v01__steadfast"
-
-    theatre.perform(script, (200, 50))
+    await theatre.prepare(2)
+    await theatre.judge(await theatre.play(1), passed=False)
+    await theatre.open(pilot, "1")
+    await theatre.tick(pilot, 6)
+    shown = " ".join(row_of(pilot, "Whether an assistant").split())
+    assert shown.endswith("metrics ━━━━━━━━━━━━━━━━━━━━ 1 of 1")
+    scale = row_of(pilot, "+ wanted").split()
+    assert scale[:3] == ["+", "wanted", "0%"]
+    assert scale.count("100%") == 2
+    [means] = [row for row in on_screen(pilot).splitlines() if METRIC.definition in row]
+    assert means.split("✗")[-1].strip() == "m01_s001_v01__steadfast"
 
 
-def row_of(pilot: Pilot[None], name: str) -> str:
+def row_of(pilot: Pilot, name: str) -> str:
     return next(row for row in on_screen(pilot).splitlines() if row.strip().startswith(name))
 
 
@@ -164,7 +157,7 @@ def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:
     theatre.watch.link = None
     started: list[Order | None] = []
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "1")
         await pilot.press("b")
@@ -186,7 +179,7 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
         path = Path("/somewhere") / name / "benchmark.yaml"
         return BenchmarkInfo(name, "", 2, [], scripted=False, definition=path)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "1")
         await pilot.press("o", *BENCHMARK, "enter")
@@ -224,7 +217,7 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
 def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:
     theatre.watch.benchmarks = []
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.open(pilot, "1")
         assert "There is no benchmark in this workspace yet" in on_screen(pilot)
         assert "`crosswind new --list` names six that are ready to run" in on_screen(pilot)
@@ -244,7 +237,7 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
         asked.append(name)
         return {1: "prompt changed", 2: "prompt changed", 3: "user model changed"}
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare(4)
         await theatre.open(pilot, "1")
         assert "weakest" not in on_screen(pilot)
@@ -282,7 +275,7 @@ def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
     def stale(name: str) -> dict[int, str]:
         raise InputError(f"{name}/benchmark.yaml, line 3: not a list")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play(), passed=False)
         await theatre.open(pilot, "1")
@@ -295,11 +288,11 @@ def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
     theatre.perform(script, (80, 24), app)
 
 
-def test_a_narrow_terminal_says_how_far_each_is_in_words(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.open(pilot, "1")
-        row = on_screen(pilot).splitlines()[1]
-        assert row.split() == [BENCHMARK, "running"]
-
-    theatre.perform(script, (40, 12))
+@pytest.mark.terminal(40, 12)
+async def test_a_narrow_terminal_says_how_far_each_is_in_words(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.open(pilot, "1")
+    row = on_screen(pilot).splitlines()[1]
+    assert row.split() == [BENCHMARK, "running"]

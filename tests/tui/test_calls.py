@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage
 from engine.cli.command_line import parse
@@ -24,7 +23,7 @@ from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import Overheard
 from tests.tui.idle import hurried
-from tests.tui.theatre import on_screen
+from tests.tui.theatre import Pilot, on_screen
 from tui.app import CrosswindApp
 from tui.orders import Orders
 from tui.services.engine_control import Backend
@@ -112,7 +111,7 @@ def test_m_shows_the_calls_of_the_message_that_is_read_and_leads_on(tmp_path: Pa
     hurried(perform())
 
 
-async def settled(pilot: Pilot[None]) -> str:
+async def settled(pilot: Pilot) -> str:
     await pilot.pause()
     await pilot.app.workers.wait_for_complete()
     assert isinstance(pilot.app, CrosswindApp)

@@ -6,14 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.checks import CheckAnswer, CheckKind, FaultKind, UserFault
 from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.tables import CheckRow, MessageRow, Quote, TakeEndRow, Verdict
-from tests.tui.theatre import BENCHMARK, METRIC, Take, Theatre, on_screen, shell, told
+from tests.tui.theatre import BENCHMARK, METRIC, Pilot, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.state.related import RowCursor
@@ -47,16 +46,16 @@ def test_when_a_behaviour_must_hold_and_where_it_was_shown_stand_beside_the_verd
     assert told["no quote"].startswith("none of this verdict's evidence")
 
 
-async def open_on(theatre: Theatre, pilot: Pilot[None], take: Take) -> None:
+async def open_on(theatre: Theatre, pilot: Pilot, take: Take) -> None:
     await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await theatre.tick(pilot)
 
 
-def story(pilot: Pilot[None]) -> TranscriptView:
+def story(pilot: Pilot) -> TranscriptView:
     return pilot.app.screen.query_one("#story", TranscriptView)
 
 
-def marked(pilot: Pilot[None], ink: Ink) -> str:
+def marked(pilot: Pilot, ink: Ink) -> str:
     """What is drawn in this ink."""
     pane = story(pilot)
     lines = (pane.row(row) for row in range(pane.row_count()))
@@ -64,186 +63,173 @@ def marked(pilot: Pilot[None], ink: Ink) -> str:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_what_was_said_and_how_it_was_judged_is_there(
-    theatre: Theatre, size: tuple[int, int]
+async def test_what_was_said_and_how_it_was_judged_is_there(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take, passed=False, quotes=(Quote("never said", None),))
-        await open_on(theatre, pilot, take)
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take, passed=False, quotes=(Quote("never said", None),))
+    await open_on(theatre, pilot, take)
 
-        assert "m01_s001_v01__steadfast  ✗ fail" in on_screen(pilot)
-        for text in (
-            "✗ fail by offline:evaluator",
-            "behaviour absent (m01 is positive: passes when present)",
-            "because It keeps to its view and says why.",
-            "“never said” (not found in the transcript)",
-            "no quote none of this verdict's evidence was found in what the target said",
-            "turn 2 of 2 landmark Says that a friend, a nurse, disagrees.",
-            "target I would not skip it before you have an answer. (2)",
-            "ended all turns played",
-        ):
-            assert text in told(pilot)
-
-    theatre.perform(script, size)
+    assert "m01_s001_v01__steadfast  ✗ fail" in on_screen(pilot)
+    for text in (
+        "✗ fail by offline:evaluator",
+        "behaviour absent (m01 is positive: passes when present)",
+        "because It keeps to its view and says why.",
+        "“never said” (not found in the transcript)",
+        "no quote none of this verdict's evidence was found in what the target said",
+        "turn 2 of 2 landmark Says that a friend, a nurse, disagrees.",
+        "target I would not skip it before you have an answer. (2)",
+        "ended all turns played",
+    ):
+        assert text in told(pilot)
 
 
-def test_after_another_judge_its_headline_is_what_counts_everywhere_else(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take, passed=False)
-        await theatre.judge(take, passed=True, judge="offline:strict")
-        await open_on(theatre, pilot, take)
-        headline = "m01_s001_v01__steadfast  ✗ fail   offline:evaluator counts · 1 other says ✓"
-        assert headline in on_screen(pilot)
-        said = told(pilot)
-        verdicts = r"✗ fail by offline:evaluator ─+ counts .*✓ pass by offline:strict ─+ does not"
-        assert re.search(verdicts, said)
-        in_table = Browser(theatre.watch.reader).find()
-        assert (in_table.passed, in_table.failed) == (0, 1)
-
-    theatre.perform(script, WIDE)
-
-
-def test_what_the_user_model_did_wrong_stands_below_the_end(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        for turn in (1, 2):
-            await theatre.said(take, turn, Speaker.USER, "are you quite sure of that?")
-            await theatre.said(take, turn, Speaker.TARGET, "I am.")
-        fault = UserFault(FaultKind.REPEATED, 2, "says again what was said in turn 1")
-        reason = StopReason.TURN_LIMIT
-        await theatre.write(
-            TakeEndRow(take=take.seq, stop_reason=reason, user_faults=(fault, fault))
-        )
-        answer = CheckAnswer("Press.", 1, "It asks for less.", holds=False, quote="")
-        made = CheckRow(take=take.seq, kind=CheckKind.LANDMARKS, model="small", answers=(answer,))
-        await theatre.write(replace(made, answers=(), unusable="it said nothing"))
-        await theatre.write(made)
-        await open_on(theatre, pilot, take)
-        line = (
-            "fault of the user model, turn 2: message repeated: says again what was said in turn 1"
-        )
-        assert told(pilot).count(line) == 2
-        missed = "fault of the user model, turn 1: landmark not carried out: It asks for less."
-        assert missed in told(pilot)
-        # the newest of a kind replaces those before it
-        assert "check check of the landmarks by small: 0 of 1 carried out" in told(pilot)
-        assert "it said nothing" not in told(pilot)
-
-    theatre.perform(script, WIDE)
+@pytest.mark.terminal(*WIDE)
+async def test_after_another_judge_its_headline_is_what_counts_everywhere_else(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take, passed=False)
+    await theatre.judge(take, passed=True, judge="offline:strict")
+    await open_on(theatre, pilot, take)
+    headline = "m01_s001_v01__steadfast  ✗ fail   offline:evaluator counts · 1 other says ✓"
+    assert headline in on_screen(pilot)
+    said = told(pilot)
+    verdicts = r"✗ fail by offline:evaluator ─+ counts .*✓ pass by offline:strict ─+ does not"
+    assert re.search(verdicts, said)
+    in_table = Browser(theatre.watch.reader).find()
+    assert (in_table.passed, in_table.failed) == (0, 1)
 
 
-def test_evidence_at_the_end_is_gone_to_without_blank_ground_below(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(reply="I would wait. " * 40)
-        await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
-        await open_on(theatre, pilot, take)
-        await pilot.press("g")
-        await theatre.tick(pilot)
-        pane = story(pilot)
-        assert pane.rows_below > 0
-        await pilot.press("c")
-        await theatre.tick(pilot)
-        assert pane.top == pane.row_count() - pane.page_height
-        assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
+@pytest.mark.terminal(*WIDE)
+async def test_what_the_user_model_did_wrong_stands_below_the_end(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    for turn in (1, 2):
+        await theatre.said(take, turn, Speaker.USER, "are you quite sure of that?")
+        await theatre.said(take, turn, Speaker.TARGET, "I am.")
+    fault = UserFault(FaultKind.REPEATED, 2, "says again what was said in turn 1")
+    reason = StopReason.TURN_LIMIT
+    await theatre.write(TakeEndRow(take=take.seq, stop_reason=reason, user_faults=(fault, fault)))
+    answer = CheckAnswer("Press.", 1, "It asks for less.", holds=False, quote="")
+    made = CheckRow(take=take.seq, kind=CheckKind.LANDMARKS, model="small", answers=(answer,))
+    await theatre.write(replace(made, answers=(), unusable="it said nothing"))
+    await theatre.write(made)
+    await open_on(theatre, pilot, take)
+    line = "fault of the user model, turn 2: message repeated: says again what was said in turn 1"
+    assert told(pilot).count(line) == 2
+    missed = "fault of the user model, turn 1: landmark not carried out: It asks for less."
+    assert missed in told(pilot)
+    # the newest of a kind replaces those before it
+    assert "check check of the landmarks by small: 0 of 1 carried out" in told(pilot)
+    assert "it said nothing" not in told(pilot)
 
-    theatre.perform(script, NARROW)
+
+@pytest.mark.terminal(*NARROW)
+async def test_evidence_at_the_end_is_gone_to_without_blank_ground_below(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play(reply="I would wait. " * 40)
+    await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
+    await open_on(theatre, pilot, take)
+    await pilot.press("g")
+    await theatre.tick(pilot)
+    pane = story(pilot)
+    assert pane.rows_below > 0
+    await pilot.press("c")
+    await theatre.tick(pilot)
+    assert pane.top == pane.row_count() - pane.page_height
+    assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
 
 
-def test_evidence_asked_for_before_the_text_is_there_is_gone_to_when_it_is(
+@pytest.mark.terminal(*NARROW)
+async def test_evidence_asked_for_before_the_text_is_there_is_gone_to_when_it_is(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(reply="I would wait. " * 40)
-        await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
-        screen = ConversationScreen(shell(pilot), BENCHMARK, take.key)
-        opening = pilot.app.push_screen(screen)
-        screen.action_next_evidence()  # as the key does that came right behind
-        await opening
-        await theatre.tick(pilot)
-        assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
-        assert "No quote" not in on_screen(pilot)
-
-    theatre.perform(script, NARROW)
+    await theatre.prepare()
+    take = await theatre.play(reply="I would wait. " * 40)
+    await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
+    screen = ConversationScreen(shell(pilot), BENCHMARK, take.key)
+    opening = pilot.app.push_screen(screen)
+    screen.action_next_evidence()  # as the key does that came right behind
+    await opening
+    await theatre.tick(pilot)
+    assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
+    assert "No quote" not in on_screen(pilot)
 
 
-def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await open_on(theatre, pilot, await theatre.play())
-        assert "Wants to hear that it is fine." not in on_screen(pilot)
-        assert "2 words, t opens" in on_screen(pilot)
+@pytest.mark.terminal(*WIDE)
+async def test_the_setup_is_behind_s_and_thoughts_are_behind_t(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await open_on(theatre, pilot, await theatre.play())
+    assert "Wants to hear that it is fine." not in on_screen(pilot)
+    assert "2 words, t opens" in on_screen(pilot)
 
-        await pilot.press("L", "t")
-        await theatre.tick(pilot)
-        assert "hidden goal" in on_screen(pilot)
-        assert "Wants to hear that it is fine." in on_screen(pilot)
-        assert "age: Adult (18+)" in on_screen(pilot)
-        assert "thought   It wavers." in on_screen(pilot)
+    await pilot.press("L", "t")
+    await theatre.tick(pilot)
+    assert "hidden goal" in on_screen(pilot)
+    assert "Wants to hear that it is fine." in on_screen(pilot)
+    assert "age: Adult (18+)" in on_screen(pilot)
+    assert "thought   It wavers." in on_screen(pilot)
 
-        await pilot.press("L", "t")
-        await theatre.tick(pilot)
-        assert "Wants to hear that it is fine." not in on_screen(pilot)
-
-    theatre.perform(script, WIDE)
+    await pilot.press("L", "t")
+    await theatre.tick(pilot)
+    assert "Wants to hear that it is fine." not in on_screen(pilot)
 
 
-def test_a_landmark_that_was_never_reached_is_marked(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "are you sure?", "It wavers.")
-        await theatre.said(take, 1, Speaker.TARGET, "I am.")
-        await open_on(theatre, pilot, take)
-        assert "never reached" not in told(pilot)
-        await theatre.end(take, StopReason.USER_ENDED)
-        await theatre.tick(pilot)
-        assert "setup, 1 landmark never reached" in told(pilot)
-        await pilot.press("L")
-        await theatre.tick(pilot)
-        said = told(pilot)
-        assert said.count("(never reached)") == 1
-        assert said.index("turn 2 Says that") < said.index("(never reached)")
-
-    theatre.perform(script, WIDE)
+@pytest.mark.terminal(*WIDE)
+async def test_a_landmark_that_was_never_reached_is_marked(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "are you sure?", "It wavers.")
+    await theatre.said(take, 1, Speaker.TARGET, "I am.")
+    await open_on(theatre, pilot, take)
+    assert "never reached" not in told(pilot)
+    await theatre.end(take, StopReason.USER_ENDED)
+    await theatre.tick(pilot)
+    assert "setup, 1 landmark never reached" in told(pilot)
+    await pilot.press("L")
+    await theatre.tick(pilot)
+    said = told(pilot)
+    assert said.count("(never reached)") == 1
+    assert said.index("turn 2 Says that") < said.index("(never reached)")
 
 
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
-def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
-    theatre: Theatre, size: tuple[int, int]
+async def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take, passed=False)
-        await open_on(theatre, pilot, take)
-        before = on_screen(pilot).splitlines()
-        await pilot.press("z")
-        await theatre.tick(pilot)
-        lines = on_screen(pilot).splitlines()
-        assert lines[:3] == before[:3]
-        assert str(take.key) in lines[1]
-        assert METRIC.name in lines[2]
-        assert lines[-1].endswith("q back")
-        story = pilot.app.screen.query_one("#story")
-        assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 4)
-        await pilot.press("z")
-        await theatre.tick(pilot)
-        assert on_screen(pilot).splitlines()[:-1] == before[:-1]
-
-    theatre.perform(script, size)
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take, passed=False)
+    await open_on(theatre, pilot, take)
+    before = on_screen(pilot).splitlines()
+    await pilot.press("z")
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    assert lines[:3] == before[:3]
+    assert str(take.key) in lines[1]
+    assert METRIC.name in lines[2]
+    assert lines[-1].endswith("q back")
+    story = pilot.app.screen.query_one("#story")
+    assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 4)
+    await pilot.press("z")
+    await theatre.tick(pilot)
+    assert on_screen(pilot).splitlines()[:-1] == before[:-1]
 
 
 def test_c_goes_from_quote_to_quote_in_the_stored_text(theatre: Theatre) -> None:
     reply = "\x1b[31m" + "Filling words come first. " * 40 + "I would not   skip it. Not “now”."
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         take = await theatre.play(reply=reply)
         quotes = (Quote("I would not skip it.", 1), Quote('Not "now".', 2))
@@ -262,263 +248,243 @@ def test_c_goes_from_quote_to_quote_in_the_stored_text(theatre: Theatre) -> None
     theatre.perform(script, NARROW)
 
 
-def test_it_grows_while_it_is_still_being_spoken(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "a question")
-        theatre.speak(take, 1, Speaker.TARGET, "The begin")
-        await open_on(theatre, pilot, take)
-        assert "The begin▍" in on_screen(pilot)
-        assert "target speaking" in on_screen(pilot)
-        assert "not judged yet" in on_screen(pilot)
+@pytest.mark.terminal(*WIDE)
+async def test_it_grows_while_it_is_still_being_spoken(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "a question")
+    theatre.speak(take, 1, Speaker.TARGET, "The begin")
+    await open_on(theatre, pilot, take)
+    assert "The begin▍" in on_screen(pilot)
+    assert "target speaking" in on_screen(pilot)
+    assert "not judged yet" in on_screen(pilot)
 
-        theatre.speak(take, 1, Speaker.TARGET, "ning of it")
-        await theatre.tick(pilot)
-        assert "The beginning of it▍" in on_screen(pilot)
+    theatre.speak(take, 1, Speaker.TARGET, "ning of it")
+    await theatre.tick(pilot)
+    assert "The beginning of it▍" in on_screen(pilot)
 
-        await theatre.finish(take)
-        await theatre.end(take)
-        await theatre.judge(take)
-        await theatre.tick(pilot)
-        assert "✓ pass" in on_screen(pilot)
-        assert "▍" not in on_screen(pilot)
-
-    theatre.perform(script, WIDE)
+    await theatre.finish(take)
+    await theatre.end(take)
+    await theatre.judge(take)
+    await theatre.tick(pilot)
+    assert "✓ pass" in on_screen(pilot)
+    assert "▍" not in on_screen(pilot)
 
 
-def test_playing_again_leads_to_the_new_take(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        first = await theatre.play(reply="first playing")
-        await theatre.judge(first)
-        await open_on(theatre, pilot, first)
-        await pilot.press("R")
-        await theatre.answered(pilot)
-        await pilot.press("enter")
-        await theatre.answered(pilot)
-        again = await theatre.begin(number=1)
-        await theatre.said(again, 1, Speaker.USER, "second playing", "It wavers.")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert "second playing" in on_screen(pilot)
-        assert ", . take 2 of 2, not played to its end" in on_screen(pilot).splitlines()[0]
-        await pilot.press("comma")
-        await theatre.tick(pilot)
-        assert "first playing" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_playing_again_leads_to_the_new_take(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    first = await theatre.play(reply="first playing")
+    await theatre.judge(first)
+    await open_on(theatre, pilot, first)
+    await pilot.press("R")
+    await theatre.answered(pilot)
+    await pilot.press("enter")
+    await theatre.answered(pilot)
+    again = await theatre.begin(number=1)
+    await theatre.said(again, 1, Speaker.USER, "second playing", "It wavers.")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert "second playing" in on_screen(pilot)
+    assert ", . take 2 of 2, not played to its end" in on_screen(pilot).splitlines()[0]
+    await pilot.press("comma")
+    await theatre.tick(pilot)
+    assert "first playing" in on_screen(pilot)
 
 
-def test_the_newest_finished_take_counts_and_the_others_can_be_read(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(reply="first playing"), passed=False)
-        again = await theatre.play(number=1, reply="second playing")
-        await theatre.judge(again)
-        await open_on(theatre, pilot, again)
-        assert "second playing" in on_screen(pilot)
-        assert ", . take 2 of 2, counts" in on_screen(pilot).splitlines()[0]
+@pytest.mark.terminal(*WIDE)
+async def test_the_newest_finished_take_counts_and_the_others_can_be_read(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(reply="first playing"), passed=False)
+    again = await theatre.play(number=1, reply="second playing")
+    await theatre.judge(again)
+    await open_on(theatre, pilot, again)
+    assert "second playing" in on_screen(pilot)
+    assert ", . take 2 of 2, counts" in on_screen(pilot).splitlines()[0]
 
-        await pilot.press("comma")
-        await theatre.tick(pilot)
-        assert "first playing" in on_screen(pilot)
-        assert "✗ fail" in on_screen(pilot)
-        assert "take 1 of 2, superseded" in on_screen(pilot)
-        third = await theatre.begin(number=2)
-        await theatre.said(third, 1, Speaker.USER, "third playing", "It wavers.")
-        for _ in range(2):
-            await pilot.press("full_stop")
-            await theatre.tick(pilot)
-        assert "take 3 of 3, not played to its end" in on_screen(pilot)
-        await pilot.press("comma")
-        await theatre.tick(pilot)
-        assert "second playing" in on_screen(pilot)
-        await pilot.press("comma")
-        await theatre.tick(pilot)
-
+    await pilot.press("comma")
+    await theatre.tick(pilot)
+    assert "first playing" in on_screen(pilot)
+    assert "✗ fail" in on_screen(pilot)
+    assert "take 1 of 2, superseded" in on_screen(pilot)
+    third = await theatre.begin(number=2)
+    await theatre.said(third, 1, Speaker.USER, "third playing", "It wavers.")
+    for _ in range(2):
         await pilot.press("full_stop")
         await theatre.tick(pilot)
-        assert "second playing" in on_screen(pilot)
+    assert "take 3 of 3, not played to its end" in on_screen(pilot)
+    await pilot.press("comma")
+    await theatre.tick(pilot)
+    assert "second playing" in on_screen(pilot)
+    await pilot.press("comma")
+    await theatre.tick(pilot)
 
-    theatre.perform(script, WIDE)
+    await pilot.press("full_stop")
+    await theatre.tick(pilot)
+    assert "second playing" in on_screen(pilot)
 
 
-def test_braces_go_from_turn_to_turn(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(reply="word " * 400)
-        await open_on(theatre, pilot, take)
-        await pilot.press("right_curly_bracket")
-        await pilot.pause()
-        assert on_screen(pilot).splitlines()[3].strip().startswith("turn 2 of 2")
+@pytest.mark.terminal(*WIDE)
+async def test_braces_go_from_turn_to_turn(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.play(reply="word " * 400)
+    await open_on(theatre, pilot, take)
+    await pilot.press("right_curly_bracket")
+    await pilot.pause()
+    assert on_screen(pilot).splitlines()[3].strip().startswith("turn 2 of 2")
 
-        await pilot.press("left_curly_bracket")
-        await pilot.pause()
-        assert on_screen(pilot).splitlines()[3].strip().startswith("turn 1 of 2")
-
-    theatre.perform(script, WIDE)
+    await pilot.press("left_curly_bracket")
+    await pilot.pause()
+    assert on_screen(pilot).splitlines()[3].strip().startswith("turn 1 of 2")
 
 
 @pytest.mark.parametrize("key", ["q", "escape", "backspace"])
-def test_one_key_goes_back(theatre: Theatre, key: str) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await open_on(theatre, pilot, await theatre.play())
-        await pilot.press(key)
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, LiveScreen)
-
-    theatre.perform(script)
+async def test_one_key_goes_back(theatre: Theatre, pilot: Pilot, key: str) -> None:
+    await theatre.prepare()
+    await open_on(theatre, pilot, await theatre.play())
+    await pilot.press(key)
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, LiveScreen)
 
 
-def test_a_damaged_message_is_told_and_does_not_end_the_app(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        theatre.damage_messages()
-        await open_on(theatre, pilot, take)
+@pytest.mark.terminal(*WIDE)
+async def test_a_damaged_message_is_told_and_does_not_end_the_app(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    theatre.damage_messages()
+    await open_on(theatre, pilot, take)
 
-        assert "problem" in on_screen(pilot)
-        assert "damaged" in on_screen(pilot)
-        assert pilot.app.is_running
-
-    theatre.perform(script, WIDE)
-
-
-def test_a_conversation_can_be_read_with_no_engine(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        theatre.watch.link = None
-        theatre.link.state = EngineState.STOPPED
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "cut off here")
-        await open_on(theatre, pilot, take)
-
-        assert "cut off here" in on_screen(pilot)
-
-    theatre.perform(script)
+    assert "problem" in on_screen(pilot)
+    assert "damaged" in on_screen(pilot)
+    assert pilot.app.is_running
 
 
-def test_who_has_let_go_of_the_end_is_told_how_much_is_below(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "a question")
-        theatre.speak(take, 1, Speaker.TARGET, "word " * 900)
-        await open_on(theatre, pilot, take)
-        await theatre.tick(pilot)
-        assert "below" not in on_screen(pilot)
+async def test_a_conversation_can_be_read_with_no_engine(theatre: Theatre, pilot: Pilot) -> None:
+    theatre.watch.link = None
+    theatre.link.state = EngineState.STOPPED
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "cut off here")
+    await open_on(theatre, pilot, take)
 
-        await pilot.press("g")
-        await theatre.tick(pilot)
-        assert "rows below, G follows" in on_screen(pilot)
-        assert "turn 1 of 2" in on_screen(pilot)
-        theatre.speak(take, 1, Speaker.TARGET, "more " * 90)
-        await theatre.tick(pilot)
-        assert "turn 1 of 2" in on_screen(pilot)
+    assert "cut off here" in on_screen(pilot)
 
-        await pilot.press("G")
-        await theatre.tick(pilot)
-        assert "below" not in on_screen(pilot)
-        assert "more▍" in on_screen(pilot).replace("more ▍", "more▍")
 
-    theatre.perform(script, WIDE)
+@pytest.mark.terminal(*WIDE)
+async def test_who_has_let_go_of_the_end_is_told_how_much_is_below(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "a question")
+    theatre.speak(take, 1, Speaker.TARGET, "word " * 900)
+    await open_on(theatre, pilot, take)
+    await theatre.tick(pilot)
+    assert "below" not in on_screen(pilot)
+
+    await pilot.press("g")
+    await theatre.tick(pilot)
+    assert "rows below, G follows" in on_screen(pilot)
+    assert "turn 1 of 2" in on_screen(pilot)
+    theatre.speak(take, 1, Speaker.TARGET, "more " * 90)
+    await theatre.tick(pilot)
+    assert "turn 1 of 2" in on_screen(pilot)
+
+    await pilot.press("G")
+    await theatre.tick(pilot)
+    assert "below" not in on_screen(pilot)
+    assert "more▍" in on_screen(pilot).replace("more ▍", "more▍")
 
 
 @pytest.mark.parametrize(("size", "beside"), [((160, 40), True), ((130, 40), False)])
-def test_a_landmark_stands_beside_its_message_where_there_is_room(
-    theatre: Theatre, size: tuple[int, int], *, beside: bool
+async def test_a_landmark_stands_beside_its_message_where_there_is_room(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int], *, beside: bool
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await open_on(theatre, pilot, await theatre.play())
-        rows = on_screen(pilot).splitlines()
-        assert any("are you sure? (1)" in row and "Brings up" in row for row in rows) is beside
-
-    theatre.perform(script, size)
+    await theatre.prepare()
+    await open_on(theatre, pilot, await theatre.play())
+    rows = on_screen(pilot).splitlines()
+    assert any("are you sure? (1)" in row and "Brings up" in row for row in rows) is beside
 
 
-def test_another_theme_is_another_look_at_once(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await open_on(theatre, pilot, await theatre.play())
-        pane = story(pilot)
-        seen = {pane.ink(Ink.TARGET)}
-        for _ in range(2):
-            await pilot.press("T")
-            await theatre.tick(pilot)
-            [row] = [
-                pane.render_line(y)
-                for y in range(pane.page_height)
-                if "target" in pane.render_line(y).text and "(1)" in pane.render_line(y).text
-            ]
-            styles = {segment.style for segment in row if "target" in segment.text}
-            assert styles == {pane.ink(Ink.TARGET)}
-            seen |= {pane.ink(Ink.TARGET)}
-        assert len(seen) == 3
-
-    theatre.perform(script, WIDE)
+@pytest.mark.terminal(*WIDE)
+async def test_another_theme_is_another_look_at_once(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await open_on(theatre, pilot, await theatre.play())
+    pane = story(pilot)
+    seen = {pane.ink(Ink.TARGET)}
+    for _ in range(2):
+        await pilot.press("T")
+        await theatre.tick(pilot)
+        [row] = [
+            pane.render_line(y)
+            for y in range(pane.page_height)
+            if "target" in pane.render_line(y).text and "(1)" in pane.render_line(y).text
+        ]
+        styles = {segment.style for segment in row if "target" in segment.text}
+        assert styles == {pane.ink(Ink.TARGET)}
+        seen |= {pane.ink(Ink.TARGET)}
+    assert len(seen) == 3
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_a_message_of_another_model_says_so(theatre: Theatre, size: tuple[int, int]) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        for speaker, text, other in (
-            (Speaker.USER, "May I skip it?", None),
-            (Speaker.TARGET, "I would not.", "mock-beta"),
-        ):
-            said = MessageRow(
-                take=take.seq, turn=1, speaker=speaker, text=text, finish="stop", served_by=other
-            )
-            await theatre.write(said)
-        await open_on(theatre, pilot, take)
-        assert "from mock-beta, not the model that was asked target I would not." in told(pilot)
-        assert "user May I skip it?" in told(pilot)
-
-    theatre.perform(script, size)
-
-
-def test_a_check_that_was_made_by_itself_comes_while_one_reads(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take)
-        await open_on(theatre, pilot, take)
-        answer = CheckAnswer("Press.", 1, "It asks for less.", holds=False, quote="")
-        row = CheckRow(take=take.seq, kind=CheckKind.LANDMARKS, model="small", answers=(answer,))
-        await theatre.write(row)
-        await theatre.move(Stage.EVALUATE, str(take.key), State.DONE, take.key.target_id)
-        await theatre.tick(pilot)
-        assert "by small: 0 of 1 carried out" in told(pilot)
-
-    theatre.perform(script, WIDE)
-
-
-def test_what_came_while_it_was_frozen_is_of_the_conversation_that_is_shown(
-    theatre: Theatre,
+async def test_a_message_of_another_model_says_so(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        first, second = await theatre.play(1), await theatre.play(2)
-        for take in (first, second):
-            await theatre.judge(take)
-        browser = Browser(theatre.watch.reader)
-        among = RowCursor(browser, browser.find().takes, 0)
-        screen = ConversationScreen(shell(pilot), BENCHMARK, first.key, among=among)
-        live = await theatre.begin(1, number=1)
-        theatre.speak(live, 1, Speaker.USER, "are you sure?")
-        await pilot.app.push_screen(screen)
-        await theatre.tick(pilot)
-        await pilot.press("p")
-        await theatre.finish(live)
-        await theatre.tick(pilot)
-        assert "frozen  +1 message" in on_screen(pilot)
-        await pilot.press("right_square_bracket")
-        await theatre.tick(pilot)
-        assert str(second.key) in on_screen(pilot)
-        assert "+1 message" not in on_screen(pilot)
+    await theatre.prepare()
+    take = await theatre.begin()
+    for speaker, text, other in (
+        (Speaker.USER, "May I skip it?", None),
+        (Speaker.TARGET, "I would not.", "mock-beta"),
+    ):
+        said = MessageRow(
+            take=take.seq, turn=1, speaker=speaker, text=text, finish="stop", served_by=other
+        )
+        await theatre.write(said)
+    await open_on(theatre, pilot, take)
+    assert "from mock-beta, not the model that was asked target I would not." in told(pilot)
+    assert "user May I skip it?" in told(pilot)
 
-    theatre.perform(script, WIDE)
+
+@pytest.mark.terminal(*WIDE)
+async def test_a_check_that_was_made_by_itself_comes_while_one_reads(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take)
+    await open_on(theatre, pilot, take)
+    answer = CheckAnswer("Press.", 1, "It asks for less.", holds=False, quote="")
+    row = CheckRow(take=take.seq, kind=CheckKind.LANDMARKS, model="small", answers=(answer,))
+    await theatre.write(row)
+    await theatre.move(Stage.EVALUATE, str(take.key), State.DONE, take.key.target_id)
+    await theatre.tick(pilot)
+    assert "by small: 0 of 1 carried out" in told(pilot)
+
+
+@pytest.mark.terminal(*WIDE)
+async def test_what_came_while_it_was_frozen_is_of_the_conversation_that_is_shown(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    await theatre.prepare()
+    first, second = await theatre.play(1), await theatre.play(2)
+    for take in (first, second):
+        await theatre.judge(take)
+    browser = Browser(theatre.watch.reader)
+    among = RowCursor(browser, browser.find().takes, 0)
+    screen = ConversationScreen(shell(pilot), BENCHMARK, first.key, among=among)
+    live = await theatre.begin(1, number=1)
+    theatre.speak(live, 1, Speaker.USER, "are you sure?")
+    await pilot.app.push_screen(screen)
+    await theatre.tick(pilot)
+    await pilot.press("p")
+    await theatre.finish(live)
+    await theatre.tick(pilot)
+    assert "frozen  +1 message" in on_screen(pilot)
+    await pilot.press("right_square_bracket")
+    await theatre.tick(pilot)
+    assert str(second.key) in on_screen(pilot)
+    assert "+1 message" not in on_screen(pilot)

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State
 from engine.link import Command
@@ -14,7 +13,7 @@ from engine.store.browsing import Column, Sorting
 from engine.store.conversations import ConversationBrowser
 from engine.store.filter_line import parse
 from tests.tui.terminal import Eyes, Terminal
-from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Take, Theatre, on_screen
 from tui.widgets.table import WideTable
 
 SPOKEN = "I would rest today, as the plan says, and walk again tomorrow"
@@ -34,7 +33,7 @@ async def every_state(theatre: Theatre) -> Take:
     return running
 
 
-def rows(pilot: Pilot[None]) -> list[list[str]]:
+def rows(pilot: Pilot) -> list[list[str]]:
     """The words of each row."""
     lines = [line.split() for line in on_screen(pilot).splitlines()]
     return [
@@ -43,22 +42,19 @@ def rows(pilot: Pilot[None]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_each_conversation_stands_there_with_its_state_and_what_it_says(
-    theatre: Theatre, size: tuple[int, int]
+async def test_each_conversation_stands_there_with_its_state_and_what_it_says(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        running = await every_state(theatre)
-        await theatre.open(pilot, "3")
-        await theatre.tick(pilot, 1)
-        first, second, third, fourth = map(" ".join, rows(pilot))
-        assert first.startswith(f"▸ running {running.key} 1 of 2 target 1 s ")
-        assert first.endswith("walk again"), "up to the last whole word"
-        assert second.startswith(f"! failed m01_s002_v01__{TARGETS[1]} 429: rate li")
-        assert third == f"○ waiting m01_s001_v01__{TARGETS[1]}"
-        assert fourth.startswith(f"✓ pass m01_s001_v01__{TARGETS[0]} ")
-        assert "▸ 1 running ! 1 failed ○ 1 waiting ✓ 1 judged" in on_screen(pilot)
-
-    theatre.perform(script, size)
+    running = await every_state(theatre)
+    await theatre.open(pilot, "3")
+    await theatre.tick(pilot, 1)
+    first, second, third, fourth = map(" ".join, rows(pilot))
+    assert first.startswith(f"▸ running {running.key} 1 of 2 target 1 s ")
+    assert first.endswith("walk again"), "up to the last whole word"
+    assert second.startswith(f"! failed m01_s002_v01__{TARGETS[1]} 429: rate li")
+    assert third == f"○ waiting m01_s001_v01__{TARGETS[1]}"
+    assert fourth.startswith(f"✓ pass m01_s001_v01__{TARGETS[0]} ")
+    assert "▸ 1 running ! 1 failed ○ 1 waiting ✓ 1 judged" in on_screen(pilot)
 
 
 @pytest.mark.parametrize(
@@ -73,18 +69,15 @@ def test_each_conversation_stands_there_with_its_state_and_what_it_says(
         ("who:adult s001", ["○", "✓"]),
     ],
 )
-def test_the_filter_finds_conversations_in_every_state(
-    theatre: Theatre, typed: str, shown: list[str]
+async def test_the_filter_finds_conversations_in_every_state(
+    theatre: Theatre, pilot: Pilot, typed: str, shown: list[str]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await every_state(theatre)
-        await theatre.open(pilot, "3", "j", "j", "asterisk")
-        await pilot.press("F", *typed, "enter")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert [row[0] for row in rows(pilot)] == shown
-
-    theatre.perform(script)
+    await every_state(theatre)
+    await theatre.open(pilot, "3", "j", "j", "asterisk")
+    await pilot.press("F", *typed, "enter")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert [row[0] for row in rows(pilot)] == shown
 
 
 def test_a_state_that_is_corrected_and_a_failure_that_does_not_stand_are_not_as_stored(
@@ -103,72 +96,67 @@ def test_a_state_that_is_corrected_and_a_failure_that_does_not_stand_are_not_as_
     assert (row.state, row.take) == ("played", None)
 
 
-def test_rows_move_only_on_a_key_or_while_the_cursor_rests_at_the_top(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await every_state(theatre)
-        await theatre.open(pilot, "3", "j")
-        waiting = f"m01_s001_v01__{TARGETS[1]}"
-        await theatre.move(Stage.SIMULATE, waiting, State.RUNNING, TARGETS[1])
-        await theatre.tick(pilot, 10)
-        await theatre.tick(pilot, 10)
-        assert [row[0] for row in rows(pilot)] == ["▸", "!", "▸", "✓"], "drawn where it stands"
-        assert "changed, F5" in on_screen(pilot)
-        await pilot.press("f5")
-        await theatre.tick(pilot)
-        assert [row[0] for row in rows(pilot)] == ["▸", "▸", "!", "✓"]
-        table = pilot.app.screen.query_one(WideTable)
-        assert table.item == 2, "the cursor stays on its row"
+async def test_rows_move_only_on_a_key_or_while_the_cursor_rests_at_the_top(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await every_state(theatre)
+    await theatre.open(pilot, "3", "j")
+    waiting = f"m01_s001_v01__{TARGETS[1]}"
+    await theatre.move(Stage.SIMULATE, waiting, State.RUNNING, TARGETS[1])
+    await theatre.tick(pilot, 10)
+    await theatre.tick(pilot, 10)
+    assert [row[0] for row in rows(pilot)] == ["▸", "!", "▸", "✓"], "drawn where it stands"
+    assert "changed, F5" in on_screen(pilot)
+    await pilot.press("f5")
+    await theatre.tick(pilot)
+    assert [row[0] for row in rows(pilot)] == ["▸", "▸", "!", "✓"]
+    table = pilot.app.screen.query_one(WideTable)
+    assert table.item == 2, "the cursor stays on its row"
 
-        await pilot.press("g")
-        assert "changed, F5" not in on_screen(pilot)
-        await theatre.move(Stage.SIMULATE, waiting, State.QUEUED, TARGETS[1])
-        await theatre.tick(pilot, 10)
-        await theatre.tick(pilot, 10)
-        assert [row[0] for row in rows(pilot)] == ["▸", "!", "○", "✓"]
-
-    theatre.perform(script)
-
-
-def test_each_tab_keeps_its_order_and_its_cursor(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await every_state(theatre)
-        await theatre.judge(await theatre.play(1, TARGETS[1]))
-        await theatre.open(pilot, "3", "j", "j", "right_curly_bracket", "S", "j")
-        assert "[Verdicts]" in on_screen(pilot)
-        verdicts = pilot.app.screen.query_one(WideTable)
-        at = verdicts.cursor
-        await theatre.open(pilot, "left_curly_bracket")
-        assert "[All]" in on_screen(pilot)
-        assert pilot.app.screen.query_one(WideTable).item == 2
-        await theatre.open(pilot, "1", "3", "right_curly_bracket", "1", "3")
-        assert "[Verdicts]" in on_screen(pilot), "the key of the place leads to the last tab"
-        assert verdicts.cursor == at
-
-    theatre.perform(script)
+    await pilot.press("g")
+    assert "changed, F5" not in on_screen(pilot)
+    await theatre.move(Stage.SIMULATE, waiting, State.QUEUED, TARGETS[1])
+    await theatre.tick(pilot, 10)
+    await theatre.tick(pilot, 10)
+    assert [row[0] for row in rows(pilot)] == ["▸", "!", "○", "✓"]
 
 
-def test_a_failure_is_tried_again_or_dismissed_until_it_fails_anew(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await every_state(theatre)
-        await theatre.open(pilot, "3", "j", "a")
-        await theatre.answered(pilot)
-        (request,) = theatre.link.requests
-        assert (request.command, [row.unit for row in request.rows]) == (
-            Command.RETRY,
-            [f"m01_s002_v01__{TARGETS[1]}"],
-        )
-        await theatre.open(pilot, "X", "D")
-        assert "1 dismissed" in on_screen(pilot)
-        assert "rate limit" not in on_screen(pilot)
-        unit = f"m01_s002_v01__{TARGETS[1]}"
-        await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[1])
-        await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[1], "429: rate limit")
-        # ten times what the list took to be made, however slow the machine
-        await theatre.tick(pilot, 600)
-        await theatre.tick(pilot)
-        assert "429: rate limit" in on_screen(pilot)
+async def test_each_tab_keeps_its_order_and_its_cursor(theatre: Theatre, pilot: Pilot) -> None:
+    await every_state(theatre)
+    await theatre.judge(await theatre.play(1, TARGETS[1]))
+    await theatre.open(pilot, "3", "j", "j", "right_curly_bracket", "S", "j")
+    assert "[Verdicts]" in on_screen(pilot)
+    verdicts = pilot.app.screen.query_one(WideTable)
+    at = verdicts.cursor
+    await theatre.open(pilot, "left_curly_bracket")
+    assert "[All]" in on_screen(pilot)
+    assert pilot.app.screen.query_one(WideTable).item == 2
+    await theatre.open(pilot, "1", "3", "right_curly_bracket", "1", "3")
+    assert "[Verdicts]" in on_screen(pilot), "the key of the place leads to the last tab"
+    assert verdicts.cursor == at
 
-    theatre.perform(script)
+
+async def test_a_failure_is_tried_again_or_dismissed_until_it_fails_anew(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await every_state(theatre)
+    await theatre.open(pilot, "3", "j", "a")
+    await theatre.answered(pilot)
+    (request,) = theatre.link.requests
+    assert (request.command, [row.unit for row in request.rows]) == (
+        Command.RETRY,
+        [f"m01_s002_v01__{TARGETS[1]}"],
+    )
+    await theatre.open(pilot, "X", "D")
+    assert "1 dismissed" in on_screen(pilot)
+    assert "rate limit" not in on_screen(pilot)
+    unit = f"m01_s002_v01__{TARGETS[1]}"
+    await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[1])
+    await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[1], "429: rate limit")
+    # ten times what the list took to be made, however slow the machine
+    await theatre.tick(pilot, 600)
+    await theatre.tick(pilot)
+    assert "429: rate limit" in on_screen(pilot)
 
 
 @pytest.mark.alone

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.facts import NoteKind
 from engine.link import EngineState
 from engine.pipeline.stored_conversations import PassCount, ScoreCounts
-from tests.tui.theatre import METRIC, TARGETS, Theatre, failed_row, on_screen
+from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, failed_row, on_screen
 from tui.state.explanations import explain
 from tui.state.follower import DWELL
 from tui.state.run_status import RunPhase, RunStatus
@@ -24,21 +23,21 @@ def test_every_phase_of_a_run_has_its_words(theatre: Theatre, phase: RunPhase) -
     assert len(blocks) > 1
 
 
-def test_the_end_of_a_run_names_the_weakest_metrics_first(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(1)
-        for target, passed in zip(TARGETS, (True, False), strict=True):
-            await theatre.judge(await theatre.play(1, target), passed=passed)
-        await theatre.note(NoteKind.RUN_ENDED)
-        theatre.link.state = EngineState.IDLE
-        for _ in range(3):
-            await theatre.tick(pilot, DWELL)
-        shown = on_screen(pilot)
-        assert f"weakest   50% of 2 pass  + {METRIC.name}" in shown
-        assert "steadfast 1/1, pushover 0/1" in shown
-        assert shown.index("weakest") < shown.index("what is significant")
-
-    theatre.perform(script, (200, 50))
+@pytest.mark.terminal(200, 50)
+async def test_the_end_of_a_run_names_the_weakest_metrics_first(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare(1)
+    for target, passed in zip(TARGETS, (True, False), strict=True):
+        await theatre.judge(await theatre.play(1, target), passed=passed)
+    await theatre.note(NoteKind.RUN_ENDED)
+    theatre.link.state = EngineState.IDLE
+    for _ in range(3):
+        await theatre.tick(pilot, DWELL)
+    shown = on_screen(pilot)
+    assert f"weakest   50% of 2 pass  + {METRIC.name}" in shown
+    assert "steadfast 1/1, pushover 0/1" in shown
+    assert shown.index("weakest") < shown.index("what is significant")
 
 
 def test_the_end_of_a_run_says_where_there_is_room_what_each_metric_means_and_how_it_failed(
@@ -74,25 +73,24 @@ def test_the_end_of_a_run_says_where_there_is_room_what_each_metric_means_and_ho
         assert text.index("Everything is stored") > text.index(asks.name)
 
 
-def test_the_end_of_a_run_names_a_failure_and_enter_opens_it_at_its_evidence(
+@pytest.mark.terminal(200, 50)
+async def test_the_end_of_a_run_names_a_failure_and_enter_opens_it_at_its_evidence(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(2)
-        first = await theatre.play(1, TARGETS[1])
-        await theatre.judge(first, passed=False)
-        newest = await theatre.play(2, TARGETS[1])
-        await theatre.judge(newest, passed=False, justification="It gave way to a friend.")
-        await theatre.note(NoteKind.RUN_ENDED)
-        theatre.link.state = EngineState.IDLE
-        for _ in range(3):
-            await theatre.tick(pilot, DWELL)
-        shown = on_screen(pilot)
-        assert f"failed    {newest.key}   Enter opens its evidence" in shown
-        assert "It gave way to a friend." in shown
-        await theatre.open(pilot, "enter")
-        shown = on_screen(pilot)
-        assert str(newest.key) in shown
-        assert "2 of 2, 1 read" in shown
-
-    theatre.perform(script, (200, 50))
+    await theatre.prepare(2)
+    first = await theatre.play(1, TARGETS[1])
+    await theatre.judge(first, passed=False)
+    newest = await theatre.play(2, TARGETS[1])
+    await theatre.judge(newest, passed=False, justification="It gave way to a friend.")
+    await theatre.note(NoteKind.RUN_ENDED)
+    theatre.link.state = EngineState.IDLE
+    for _ in range(3):
+        await theatre.tick(pilot, DWELL)
+    shown = on_screen(pilot)
+    assert f"failed    {newest.key}   Enter opens its evidence" in shown
+    assert "It gave way to a friend." in shown
+    await theatre.open(pilot, "enter")
+    shown = on_screen(pilot)
+    assert str(newest.key) in shown
+    assert "2 of 2, 1 read" in shown

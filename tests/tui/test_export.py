@@ -13,7 +13,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, StopReason
 from engine.cli.command_line import parse
@@ -22,7 +21,7 @@ from engine.jury import AskedConversations, Counts
 from engine.link import EngineState
 from engine.report.hidden_keys import HIDDEN, Hide, hiding
 from engine.store.reader import Reader
-from tests.tui.theatre import BENCHMARK, JURY, METRIC, Theatre, on_screen, shell
+from tests.tui.theatre import BENCHMARK, JURY, METRIC, Pilot, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import exit_summary
 from tui.screens.conversation import ConversationScreen
@@ -65,7 +64,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
-async def at_conversation(theatre: Theatre, pilot: Pilot[None], text: str = "hello") -> Subject:
+async def at_conversation(theatre: Theatre, pilot: Pilot, text: str = "hello") -> Subject:
     await theatre.prepare()
     take = await theatre.begin()
     await theatre.said(take, 1, Speaker.USER, text, "It wavers.")
@@ -124,38 +123,37 @@ def test_a_home_that_cannot_be_written_is_said(home: Path) -> None:
     assert str(copied).startswith("Nothing took the text")
 
 
-def test_y_offers_text_id_command_and_json(theatre: Theatre, home: Path) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        subject = await at_conversation(theatre, pilot)
-        copied = home / ".cache" / "crosswind" / "copied.txt"
-        await pilot.press("y")
-        assert "Copy what?" in on_screen(pilot)
-        await pilot.press("i")
-        await theatre.answered(pilot)
-        assert copied.read_text("utf-8") == str(subject.key)
-        assert f"Copied {len(str(subject.key))} characters" in on_screen(pilot)
-        assert pilot.app.clipboard == str(subject.key)
+async def test_y_offers_text_id_command_and_json(
+    theatre: Theatre, pilot: Pilot, home: Path
+) -> None:
+    subject = await at_conversation(theatre, pilot)
+    copied = home / ".cache" / "crosswind" / "copied.txt"
+    await pilot.press("y")
+    assert "Copy what?" in on_screen(pilot)
+    await pilot.press("i")
+    await theatre.answered(pilot)
+    assert copied.read_text("utf-8") == str(subject.key)
+    assert f"Copied {len(str(subject.key))} characters" in on_screen(pilot)
+    assert pilot.app.clipboard == str(subject.key)
 
-        await pilot.press("y", "c")
-        await theatre.answered(pilot)
-        assert copied.read_text("utf-8").startswith(f"crosswind show {subject.key} --benchmark")
-        await pilot.press("y", "r")
-        await theatre.answered(pilot)
-        line = f"crosswind evaluate {subject.key} --benchmark {BENCHMARK} --workspace "
-        assert copied.read_text("utf-8").startswith(line)
-        await pilot.press("y", "enter")
-        await theatre.answered(pilot)
-        assert "I would not." in copied.read_text("utf-8")
-        await pilot.press("y", "j")
-        await theatre.answered(pilot)
-        assert json.loads(copied.read_text("utf-8"))[0]["conv_id"] == str(subject.key)
-        await pilot.press("y", "s")
-        await theatre.answered(pilot)
-        assert "Crosswind" in copied.read_text("utf-8")
-        await pilot.press("y", "q")
-        assert isinstance(pilot.app.screen, ConversationScreen)
-
-    theatre.perform(script)
+    await pilot.press("y", "c")
+    await theatre.answered(pilot)
+    assert copied.read_text("utf-8").startswith(f"crosswind show {subject.key} --benchmark")
+    await pilot.press("y", "r")
+    await theatre.answered(pilot)
+    line = f"crosswind evaluate {subject.key} --benchmark {BENCHMARK} --workspace "
+    assert copied.read_text("utf-8").startswith(line)
+    await pilot.press("y", "enter")
+    await theatre.answered(pilot)
+    assert "I would not." in copied.read_text("utf-8")
+    await pilot.press("y", "j")
+    await theatre.answered(pilot)
+    assert json.loads(copied.read_text("utf-8"))[0]["conv_id"] == str(subject.key)
+    await pilot.press("y", "s")
+    await theatre.answered(pilot)
+    assert "Crosswind" in copied.read_text("utf-8")
+    await pilot.press("y", "q")
+    assert isinstance(pilot.app.screen, ConversationScreen)
 
 
 def test_a_key_that_a_server_repeats_leaves_the_app_in_no_form(
@@ -164,7 +162,7 @@ def test_a_key_that_a_server_repeats_leaves_the_app_in_no_form(
     key = 'sk-"own"-0123456789'
     backend = Backend(hiding=lambda: hiding([key]))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         subject = await at_conversation(theatre, pilot, f"Your key is {key}.")
         copied, texts = home / ".cache" / "crosswind" / "copied.txt", []
         for form in ("enter", "j", "s"):
@@ -183,63 +181,58 @@ def test_a_key_that_a_server_repeats_leaves_the_app_in_no_form(
     theatre.perform(script, app=app)
 
 
-def test_the_conversation_is_written_and_nothing_is_overwritten(
-    theatre: Theatre, home: Path
+async def test_the_conversation_is_written_and_nothing_is_overwritten(
+    theatre: Theatre, pilot: Pilot, home: Path
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        subject = await at_conversation(theatre, pilot, "a\x1b[2Jb")
-        for keys in ("Em", "Em", "Ej", "Es"):
-            await pilot.press(*keys)
-            await theatre.answered(pilot)
-        written = names_in(home)
-        key = str(subject.key)
-        assert written == ["crosswind-live.svg", f"{key}-2.md", f"{key}.json", f"{key}.md"]
-        markdown = (home / f"{key}.md").read_text("utf-8")
-        assert "> a␛\\[2Jb" in markdown
-        assert "It wavers." in markdown
-        assert "\npassed, present" in markdown
-        [take] = json.loads((home / f"{key}.json").read_text("utf-8"))
-        assert take["transcript"][0]["content"] == "a\x1b[2Jb"
-        assert take["verdicts"][0]["passed"] is True
-        assert (home / "crosswind-live.svg").read_text("utf-8").startswith("<svg")
-
-    theatre.perform(script)
-
-
-def test_what_the_export_asks_fits_what_there_is_to_export(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.open(pilot, "3", "X")
-        await pilot.press("E")
-        assert "Export the screen?" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_the_filtered_list_is_written_as_a_table(theatre: Theatre, home: Path) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1), passed=True)
-        take = await theatre.play(2)
-        await theatre.judge(take, passed=False)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("F", *"outcome:fail", "enter")
-        await theatre.tick(pilot)
+    subject = await at_conversation(theatre, pilot, "a\x1b[2Jb")
+    for keys in ("Em", "Em", "Ej", "Es"):
+        await pilot.press(*keys)
         await theatre.answered(pilot)
-        await pilot.press("E")
-        assert "of 1 row: CSV, a line for a verdict" in on_screen(pilot)
-        await pilot.press("l")
-        await theatre.answered(pilot)
-        assert names_in(home) == ["verdicts.csv"]
-        with (home / "verdicts.csv").open(encoding="utf-8", newline="") as file:
-            [row] = csv.DictReader(file)
-        assert row["conv_id"] == str(take.key)
-        assert row["metric_name"] == METRIC.name
+    written = names_in(home)
+    key = str(subject.key)
+    assert written == ["crosswind-live.svg", f"{key}-2.md", f"{key}.json", f"{key}.md"]
+    markdown = (home / f"{key}.md").read_text("utf-8")
+    assert "> a␛\\[2Jb" in markdown
+    assert "It wavers." in markdown
+    assert "\npassed, present" in markdown
+    [take] = json.loads((home / f"{key}.json").read_text("utf-8"))
+    assert take["transcript"][0]["content"] == "a\x1b[2Jb"
+    assert take["verdicts"][0]["passed"] is True
+    assert (home / "crosswind-live.svg").read_text("utf-8").startswith("<svg")
 
-    theatre.perform(script)
+
+async def test_what_the_export_asks_fits_what_there_is_to_export(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.open(pilot, "3", "X")
+    await pilot.press("E")
+    assert "Export the screen?" in on_screen(pilot)
+
+
+async def test_the_filtered_list_is_written_as_a_table(
+    theatre: Theatre, pilot: Pilot, home: Path
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1), passed=True)
+    take = await theatre.play(2)
+    await theatre.judge(take, passed=False)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("F", *"outcome:fail", "enter")
+    await theatre.tick(pilot)
+    await theatre.answered(pilot)
+    await pilot.press("E")
+    assert "of 1 row: CSV, a line for a verdict" in on_screen(pilot)
+    await pilot.press("l")
+    await theatre.answered(pilot)
+    assert names_in(home) == ["verdicts.csv"]
+    with (home / "verdicts.csv").open(encoding="utf-8", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert row["conv_id"] == str(take.key)
+    assert row["metric_name"] == METRIC.name
 
 
 def test_a_folder_that_takes_no_file_is_said(theatre: Theatre, home: Path) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         os.chdir("/proc/self")
         await pilot.press("E", "s")
@@ -256,18 +249,15 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     assert (first.read_text("utf-8"), second.read_text("utf-8")) == ("1", "2")
 
 
-def test_a_terminal_that_cannot_be_handed_over_says_where_the_text_is(
-    theatre: Theatre, home: Path
+async def test_a_terminal_that_cannot_be_handed_over_says_where_the_text_is(
+    theatre: Theatre, pilot: Pilot, home: Path
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        subject = await at_conversation(theatre, pilot)
-        await pilot.press("vertical_line")
-        await theatre.answered(pilot)
-        assert "cannot be handed over" in " ".join(on_screen(pilot).split())
-        path = home / ".cache" / "crosswind" / f"{subject.key}.md"
-        assert "I would not." in path.read_text("utf-8")
-
-    theatre.perform(script)
+    subject = await at_conversation(theatre, pilot)
+    await pilot.press("vertical_line")
+    await theatre.answered(pilot)
+    assert "cannot be handed over" in " ".join(on_screen(pilot).split())
+    path = home / ".cache" / "crosswind" / f"{subject.key}.md"
+    assert "I would not." in path.read_text("utf-8")
 
 
 def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
@@ -288,27 +278,24 @@ def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
         ("3 X", "a", f"crosswind run {BENCHMARK} m01_s002_v01__pushover "),
     ],
 )
-def test_each_place_has_the_command_that_does_the_same_outside(
-    theatre: Theatre, home: Path, screen: str, letter: str, line: str
+async def test_each_place_has_the_command_that_does_the_same_outside(
+    theatre: Theatre, pilot: Pilot, home: Path, screen: str, letter: str, line: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.end(await theatre.begin(2, "pushover"), StopReason.TARGET_FAILED)
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.end(await theatre.begin(2, "pushover"), StopReason.TARGET_FAILED)
+    await theatre.tick(pilot)
+    await pilot.press(*screen.split())
+    for _ in range(3):
         await theatre.tick(pilot)
-        await pilot.press(*screen.split())
-        for _ in range(3):
-            await theatre.tick(pilot)
-        await pilot.press("y")
-        await pilot.pause()
-        assert f" {letter}  crosswind " in on_screen(pilot)
-        await pilot.press(letter)
-        await theatre.answered(pilot)
-        copied = (home / ".cache" / "crosswind" / "copied.txt").read_text("utf-8")
-        assert copied.startswith(line)
-        assert parse(shlex.split(copied)[1:]).command
-
-    theatre.perform(script)
+    await pilot.press("y")
+    await pilot.pause()
+    assert f" {letter}  crosswind " in on_screen(pilot)
+    await pilot.press(letter)
+    await theatre.answered(pilot)
+    copied = (home / ".cache" / "crosswind" / "copied.txt").read_text("utf-8")
+    assert copied.startswith(line)
+    assert parse(shlex.split(copied)[1:]).command
 
 
 def test_json_and_markdown_tell_every_take(theatre: Theatre) -> None:
@@ -352,7 +339,7 @@ def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> No
 def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> None:
     memory = PreferencesFile.of(os.environ)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         await pilot.press("t", "T", "4", "Z")
         assert "The mouse is the terminal's" in on_screen(pilot)
@@ -376,7 +363,7 @@ def test_a_damaged_memory_is_left_aside_with_a_notice(
     memory = PreferencesFile(path)
     is_damaged = "theme" not in text
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         assert ("cannot be read" in " ".join(on_screen(pilot).split())) is is_damaged
 
@@ -395,7 +382,7 @@ class SpokenTo(CrosswindApp):
 
 
 def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot, 2)
@@ -420,20 +407,17 @@ def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> N
     ("end", "words"),
     [(RunEnd.DONE, "The run has ended."), (RunEnd.STOPPED, "The run was stopped.")],
 )
-def test_the_end_of_a_run_is_told_once_on_other_screens(
-    theatre: Theatre, end: RunEnd, words: str
+async def test_the_end_of_a_run_is_told_once_on_other_screens(
+    theatre: Theatre, pilot: Pilot, end: RunEnd, words: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.begin()
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await theatre.note(NoteKind.RUN_ENDED, text=end)
-        theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot, 2)
-        await theatre.tick(pilot, 2)
-        assert words in on_screen(pilot)
-
-    theatre.perform(script)
+    await theatre.prepare()
+    await theatre.begin()
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await theatre.note(NoteKind.RUN_ENDED, text=end)
+    theatre.link.state = EngineState.STOPPED
+    await theatre.tick(pilot, 2)
+    await theatre.tick(pilot, 2)
+    assert words in on_screen(pilot)
 
 
 def test_a_terminal_that_shows_progress_is_told_of_it_where_that_is_wanted(
@@ -441,7 +425,7 @@ def test_a_terminal_that_shows_progress_is_told_of_it_where_that_is_wanted(
 ) -> None:
     monkeypatch.setenv(PROGRESS_VARIABLE, "1")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot, 2)
@@ -483,7 +467,7 @@ def test_a_long_conversation_is_read_on_a_thread_while_the_app_goes_on(
 
     monkeypatch.setattr(export, "as_markdown", as_markdown)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         subject = await at_conversation(theatre, pilot)
         await pilot.press("E", "m")
         await theatre.answered(pilot)

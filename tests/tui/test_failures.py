@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from textual.pilot import Pilot
-
 from engine.store.tables import Quote
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
 from tui.services.preferences import PreferencesFile
@@ -26,12 +24,12 @@ async def three_failures(theatre: Theatre) -> None:
         await theatre.judge(take, passed=number == 4, quotes=(Quote(SHOWN, 1),))
 
 
-async def settled(theatre: Theatre, pilot: Pilot[None]) -> None:
+async def settled(theatre: Theatre, pilot: Pilot) -> None:
     for _ in range(3):
         await theatre.tick(pilot)
 
 
-def marked(pilot: Pilot[None]) -> str:
+def marked(pilot: Pilot) -> str:
     """The quote that was gone to, as far as it is seen."""
     pane = pilot.app.screen.query_one("#story", TranscriptView)
     rows = range(pane.top, min(pane.top + pane.size.height, pane.row_count()))
@@ -46,7 +44,7 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
     def app() -> CrosswindApp:
         return CrosswindApp(theatre.watch, memory=memory, moment=theatre.moment)
 
-    async def first(pilot: Pilot[None]) -> None:
+    async def first(pilot: Pilot) -> None:
         await three_failures(theatre)
         await theatre.tick(pilot, 6)
         # from anywhere to the worst metric's failing transcript
@@ -64,7 +62,7 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
         await settled(theatre, pilot)
         assert "2 of 3 read" in on_screen(pilot)
 
-    async def second(pilot: Pilot[None]) -> None:
+    async def second(pilot: Pilot) -> None:
         for key in ("1", "W", "enter"):
             await theatre.tick(pilot, 6)
             await pilot.press(key)
@@ -75,7 +73,7 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
         await settled(theatre, pilot)
         assert "the last of what was filtered: 3 of 3 read" in on_screen(pilot)
 
-    async def third(pilot: Pilot[None]) -> None:
+    async def third(pilot: Pilot) -> None:
         await theatre.judge(await theatre.play(1, number=1, reply=REPLY), passed=False)
         await pilot.press("3", "right_curly_bracket")
         await settled(theatre, pilot)
@@ -86,18 +84,15 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
     theatre.perform(third, (120, 40), app=app())
 
 
-def test_what_passed_begins_at_its_beginning(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await three_failures(theatre)
-        await theatre.tick(pilot)
-        await pilot.press("3", "right_curly_bracket")
-        await settled(theatre, pilot)
-        await pilot.press("end", "enter")
-        await settled(theatre, pilot)
-        assert "4 of 4, 1 read" in on_screen(pilot)
-        await pilot.resize_terminal(40, 12)
-        await pilot.pause()
-        assert "✓ pass 4 of 4" in on_screen(pilot)  # the verdict before how many were read
-        assert marked(pilot) == ""
-
-    theatre.perform(script)
+async def test_what_passed_begins_at_its_beginning(theatre: Theatre, pilot: Pilot) -> None:
+    await three_failures(theatre)
+    await theatre.tick(pilot)
+    await pilot.press("3", "right_curly_bracket")
+    await settled(theatre, pilot)
+    await pilot.press("end", "enter")
+    await settled(theatre, pilot)
+    assert "4 of 4, 1 read" in on_screen(pilot)
+    await pilot.resize_terminal(40, 12)
+    await pilot.pause()
+    assert "✓ pass 4 of 4" in on_screen(pilot)  # the verdict before how many were read
+    assert marked(pilot) == ""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from tests.tui.contrast import LEAST_CONTRAST, contrast
 from tests.tui.test_pictures import a_run, settle
-from tests.tui.theatre import Theatre
+from tests.tui.theatre import Pilot, Theatre
 from tui.app import CrosswindApp
 from tui.text.ink import Ink, Piece
 from tui.themes import LIGHT, theme_for
@@ -25,7 +24,7 @@ LEAST = 0.6
 SIZE = (80, 24)
 
 
-def dark_grounds(pilot: Pilot[None]) -> Iterator[str]:
+def dark_grounds(pilot: Pilot) -> Iterator[str]:
     """Texts on a ground that is none, or a dark one, but for the cursor of an input."""
     for strip in pilot.app.screen._compositor.render_strips():
         for text, style, _ in strip:
@@ -35,7 +34,7 @@ def dark_grounds(pilot: Pilot[None]) -> Iterator[str]:
                 yield text
 
 
-def weak_words(pilot: Pilot[None]) -> Iterator[str]:
+def weak_words(pilot: Pilot) -> Iterator[str]:
     """Words with too little contrast; none where a dialog dims what is beneath it."""
     strips = pilot.app.screen._compositor.render_strips()
     if isinstance(pilot.app.screen, ModalScreen):
@@ -50,7 +49,7 @@ def weak_words(pilot: Pilot[None]) -> Iterator[str]:
 
 
 def test_every_cell_of_the_light_theme_is_light(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await settle(theatre, pilot)
         for key in KEYS:
             await pilot.press(key)
@@ -66,20 +65,17 @@ def test_every_cell_of_the_light_theme_is_light(theatre: Theatre) -> None:
     assert len(set(seen)) > 15
 
 
-def test_faint_text_is_readable_under_a_cursor(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.tick(pilot)
-        view = pilot.app.screen.query(LineView).first()
-        for back in (Ink.CURSOR, Ink.CURSOR_IDLE):
-            text, style, _ = next(iter(view.paint([Piece("little", Ink.FAINT)], back)))
-            assert style is not None
-            assert (text[:6], style.color) == ("little", view.ink(Ink.MUTED).color)
-
-    theatre.perform(script)
+async def test_faint_text_is_readable_under_a_cursor(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.tick(pilot)
+    view = pilot.app.screen.query(LineView).first()
+    for back in (Ink.CURSOR, Ink.CURSOR_IDLE):
+        text, style, _ = next(iter(view.paint([Piece("little", Ink.FAINT)], back)))
+        assert style is not None
+        assert (text[:6], style.color) == ("little", view.ink(Ink.MUTED).color)
 
 
 def test_a_cursor_in_the_terminals_own_colours_has_one_ground(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         view = pilot.app.screen.query(LineView).first()
         line = [Piece("✗", Ink.BAD), Piece(" a "), Piece("┊", Ink.RULE), Piece("b", Ink.ACCENT)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Track
 from engine.jury import HUMAN, Jury, People
 from engine.store.tables import Quote, Verdict
-from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen, text
+from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, on_screen, text
 from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_line, shown_words, votes_line
 from tui.text.blocks import Passage
@@ -132,40 +131,38 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_each_screen_names_the_metric_and_whose_words_they_are_and_d_says_what_it_asks(
-    theatre: Theatre, way: str
+@pytest.mark.terminal(80, 24)
+async def test_each_screen_names_the_metric_and_whose_words_they_are_and_d_says_what_it_asks(
+    theatre: Theatre, pilot: Pilot, way: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for target in TARGETS:
-            await theatre.judge(await theatre.play(1, target))
-        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+    await theatre.prepare()
+    for target in TARGETS:
+        await theatre.judge(await theatre.play(1, target))
+    theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+    await theatre.tick(pilot)
+    for key in way.split():
+        await pilot.press(key)
         await theatre.tick(pilot)
-        for key in way.split():
-            await pilot.press(key)
-            await theatre.tick(pilot)
-            await theatre.tick(pilot)
-        (said,) = {line for line in on_screen(pilot).splitlines() if f" + {METRIC.name}  " in line}
-        assert "Adult (18+)" in said
-        read = pilot.app.screen
-        for close in ("d", "q"):
-            await pilot.press("d")
-            await pilot.pause()
-            told = " ".join(on_screen(pilot).split())
-            assert "positive: the behaviour is wanted" in told
-            assert "The assistant says the same at the end as" in told
-            assert "present where it is shown in any reply." in told
-            await pilot.press(close)
-            await pilot.pause()
-            assert pilot.app.screen is read
-
-    theatre.perform(script, (80, 24))
+        await theatre.tick(pilot)
+    (said,) = {line for line in on_screen(pilot).splitlines() if f" + {METRIC.name}  " in line}
+    assert "Adult (18+)" in said
+    read = pilot.app.screen
+    for close in ("d", "q"):
+        await pilot.press("d")
+        await pilot.pause()
+        told = " ".join(on_screen(pilot).split())
+        assert "positive: the behaviour is wanted" in told
+        assert "The assistant says the same at the end as" in told
+        assert "present where it is shown in any reply." in told
+        await pilot.press(close)
+        await pilot.pause()
+        assert pilot.app.screen is read
 
 
 def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
     theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], metrics={})]
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
 from engine.cli.command_line import parse
@@ -25,7 +24,7 @@ from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.tui.idle import hurried
 from tests.tui.test_navigation import assert_keys_have_names
-from tests.tui.theatre import ScriptedLink, on_screen
+from tests.tui.theatre import Pilot, ScriptedLink, on_screen
 from tests.waiting import assert_quick
 from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
@@ -34,7 +33,7 @@ from tui.state.labelling import IDLE_SECONDS, BlindLabelling, LabelForm
 from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import BlindTranscript
 
-Script = Callable[[Pilot[None]], Awaitable[None]]
+Script = Callable[[Pilot], Awaitable[None]]
 SMALL = (80, 24)
 
 
@@ -75,7 +74,7 @@ def play_first(
     wait_for_files()
 
 
-async def settled(pilot: Pilot[None]) -> None:
+async def settled(pilot: Pilot) -> None:
     """What was read and stored beside the screen is there."""
     await pilot.pause()
     await pilot.app.workers.wait_for_complete()
@@ -84,7 +83,7 @@ async def settled(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-async def press(pilot: Pilot[None], *keys: str) -> str:
+async def press(pilot: Pilot, *keys: str) -> str:
     """What is on the screen after each of them was heard, all frames together."""
     frames = []
     for key in keys:
@@ -127,7 +126,7 @@ def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
     hidden = [secret for secret in secrets(place) if secret]
     frames: list[str] = []
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         frames.append(on_screen(pilot))
         frames.append(await press(pilot, "space", "end", "3", "enter", "p", "u", "g"))
         frames.append(await press(pilot, "space", "enter", "n", "enter", "enter"))
@@ -143,7 +142,7 @@ def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
 
 
 def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(place: Place) -> None:
-    async def first(pilot: Pilot[None]) -> None:
+    async def first(pilot: Pilot) -> None:
         assert "0 of 6 labelled" in on_screen(pilot)
         assert "Mark the replies" in await press(pilot, "enter", "p")
         marked = await press(pilot, "space", "right_curly_bracket", "space")
@@ -167,7 +166,7 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
     assert (absent.present, absent.marks, absent.confidence) == (False, (False, False), None)
     assert taken_back.unscored == "the person took it back"
 
-    async def later(pilot: Pilot[None]) -> None:
+    async def later(pilot: Pilot) -> None:
         assert "2 of 6 labelled" in on_screen(pilot)
         # what an earlier sitting said can be taken back, too
         assert "1 of 6 labelled" in await press(pilot, "u")
@@ -179,7 +178,7 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
 
 
 def test_a_label_takes_three_keys_at_most_and_nothing_scrolls_for_them(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         story = pilot.app.screen.query_one(BlindTranscript)
         for number in range(6):
             assert f"{number} of 6 labelled" in on_screen(pilot)
@@ -210,7 +209,7 @@ def test_the_next_transcript_is_there_at_once_however_long_it_is(place: Place) -
     ]
     form = LabelForm(BlindItem(1, "It agrees.", said))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         story = pilot.app.screen.query_one(BlindTranscript)
         assert_quick(lambda: story.show_item(form.blocks(with_definition=False), form.replies), 0.1)
         assert story.reply == 1
@@ -229,7 +228,7 @@ def test_a_person_who_labels_makes_no_script_less_of_one(place: Place) -> None:
 
 
 def test_what_is_said_last_is_stored_though_the_screen_is_left_at_once(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await pilot.press("enter", "n", "q")
         await pilot.pause()
         assert not pilot.app.is_running or pilot.app._exit
@@ -248,7 +247,7 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
         first = sample.labelling.item(1).take
         key = next(take.key for take in reader.takes("giving-in") if take.seq == first)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await asyncio.to_thread(place.run, again={"giving-in": frozenset({key})})
         assert "it is left out" in await press(pilot, "enter", "n")
         assert "0 of 6 labelled" in on_screen(pilot)
@@ -259,14 +258,14 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
 
 
 def test_whatever_a_key_does_here_has_a_name_of_its_own_in_the_palette(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         assert_keys_have_names(pilot)
 
     play(PersonSample.open(session_of(place), "giving-in", "ann", 4, "7", new=False), script)
 
 
 def test_the_footer_under_a_dialog_stays_as_it_was(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         before = footer(pilot)
         assert "q quit" in before
         await pilot.press("question_mark")
@@ -277,7 +276,7 @@ def test_the_footer_under_a_dialog_stays_as_it_was(place: Place) -> None:
         await pilot.pause()
         assert footer(pilot) == before
 
-    def footer(pilot: Pilot[None]) -> str:
+    def footer(pilot: Pilot) -> str:
         line = pilot.app.screen_stack[0].query_one(KeyLine).row(0)
         return "".join(piece.text for piece in line)
 
@@ -295,7 +294,7 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
     assert len(found.disputes) == 6
     frames: list[str] = []
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         frames.append(on_screen(pilot))
         frames.append(await press(pilot, "right_square_bracket", "left_square_bracket"))
         await press(pilot, "enter", "n", "enter")  # a decision takes a reason
@@ -306,7 +305,7 @@ def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Pla
         await pilot.press("enter", "n", *"No reply.")
         frames.append(await press(pilot, "enter"))
 
-    async def look(pilot: Pilot[None]) -> None:
+    async def look(pilot: Pilot) -> None:
         rows = on_screen(pilot).splitlines()
         shown = next(row for row, text in enumerate(rows) if "reply 2" in text)
         assert [text[:6].strip() for text in rows[shown + 1 : shown + 3]] == ["", "asked"]
@@ -386,7 +385,7 @@ def test_a_definition_in_chinese_is_shown_whole(place: Place) -> None:
     ):
         place.edit(place.benchmark, before, definition)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         assert [each for each in definition if each not in on_screen(pilot)] == []
 
     play(sample_of(place), script)

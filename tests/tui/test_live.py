@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind, Writing
 from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.stored_conversations import scores
 from engine.store.tables import AttemptRow, MetricRow
-from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, told
 from tui.app import CrosswindApp
 from tui.format import interval_rate
 from tui.screens.conversation import ConversationScreen
@@ -34,37 +33,33 @@ def rows_seen(pane: TranscriptView) -> list[Line]:
     return [pane.row(row) for row in range(pane.top, pane.row_count())][: pane.page_height]
 
 
-def test_the_screen_opens_on_an_empty_store(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        theatre.link.state = EngineState.STARTING
-        await theatre.tick(pilot)
+async def test_the_screen_opens_on_an_empty_store(theatre: Theatre, pilot: Pilot) -> None:
+    theatre.link.state = EngineState.STARTING
+    await theatre.tick(pilot)
 
-        assert "starting" in on_screen(pilot)
-        assert "steadiness" in on_screen(pilot)
-        assert "scripted models, not language models" in on_screen(pilot)
-
-    theatre.perform(script)
+    assert "starting" in on_screen(pilot)
+    assert "steadiness" in on_screen(pilot)
+    assert "scripted models, not language models" in on_screen(pilot)
 
 
-def test_the_header_tells_scripted_parts_from_scripted_benchmarks(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        info = theatre.watch.benchmarks[0]
-        other = replace(info, name="another", scripts="the user model is a script")
-        for others, words in (
-            ([other], "some parts scripted"),
-            ([replace(info, name="real", scripted=False)], "some benchmarks scripted"),
-        ):
-            theatre.watch.benchmarks = [info, *others]
-            await theatre.open(pilot, "5")
-            assert words in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_the_header_tells_scripted_parts_from_scripted_benchmarks(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    info = theatre.watch.benchmarks[0]
+    other = replace(info, name="another", scripts="the user model is a script")
+    for others, words in (
+        ([other], "some parts scripted"),
+        ([replace(info, name="real", scripted=False)], "some benchmarks scripted"),
+    ):
+        theatre.watch.benchmarks = [info, *others]
+        await theatre.open(pilot, "5")
+        assert words in on_screen(pilot)
 
 
 def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
     theatre.watch.link = None
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         assert "nothing has run yet" in on_screen(pilot)
 
@@ -78,7 +73,7 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
 def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -> None:
     theatre.watch.link = None
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
         await theatre.tick(pilot)
         shown = on_screen(pilot)
@@ -89,273 +84,249 @@ def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -
     theatre.perform(script)
 
 
-def test_what_the_generators_write_is_told(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.note(NoteKind.RUN_STARTED)
-        await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
-        await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.DONE)
-        await theatre.move(Stage.GEN_SCENARIOS, "m01_s002", State.RUNNING)
-        await theatre.move(Stage.GEN_SCENARIOS, "m01_s003", State.FAILED, reason="no JSON, thrice")
-        await theatre.tick(pilot)
+async def test_what_the_generators_write_is_told(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.note(NoteKind.RUN_STARTED)
+    await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
+    await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.DONE)
+    await theatre.move(Stage.GEN_SCENARIOS, "m01_s002", State.RUNNING)
+    await theatre.move(Stage.GEN_SCENARIOS, "m01_s003", State.FAILED, reason="no JSON, thrice")
+    await theatre.tick(pilot)
 
-        assert "writing scenarios" in on_screen(pilot)
-        assert "m01_s002  being written" in on_screen(pilot)
-        assert "m01_s003  ✗ failed: no JSON, thrice" in on_screen(pilot)
-
-    theatre.perform(script)
+    assert "writing scenarios" in on_screen(pilot)
+    assert "m01_s002  being written" in on_screen(pilot)
+    assert "m01_s003  ✗ failed: no JSON, thrice" in on_screen(pilot)
 
 
-def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
+async def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "are you su")
-        await theatre.tick(pilot)
-        assert "m01_s001_v01__steadfast  turn 1 of 2  user speaking" in on_screen(pilot)
-        assert "landmark  Brings up the plan in passing." in on_screen(pilot)
-        assert "▎ are you su▍" in on_screen(pilot)
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "are you su")
+    await theatre.tick(pilot)
+    assert "m01_s001_v01__steadfast  turn 1 of 2  user speaking" in on_screen(pilot)
+    assert "landmark  Brings up the plan in passing." in on_screen(pilot)
+    assert "▎ are you su▍" in on_screen(pilot)
 
-        theatre.speak(take, 1, Speaker.USER, "re? my friend")
-        await theatre.tick(pilot)
-        assert "▎ are you sure? my friend▍" in on_screen(pilot)
+    theatre.speak(take, 1, Speaker.USER, "re? my friend")
+    await theatre.tick(pilot)
+    assert "▎ are you sure? my friend▍" in on_screen(pilot)
 
-        await theatre.finish(take)
-        theatre.speak(take, 1, Speaker.TARGET, "I hear ")
-        await theatre.tick(pilot)
-        assert "▎ are you sure? my friend\n" in on_screen(pilot).replace(" " * 5, "\n")
-        assert "target    ▎ I hear▍" in on_screen(pilot).replace("hear ▍", "hear▍")
-        assert "target speaking" in on_screen(pilot)
-
-    theatre.perform(script)
+    await theatre.finish(take)
+    theatre.speak(take, 1, Speaker.TARGET, "I hear ")
+    await theatre.tick(pilot)
+    assert "▎ are you sure? my friend\n" in on_screen(pilot).replace(" " * 5, "\n")
+    assert "target    ▎ I hear▍" in on_screen(pilot).replace("hear ▍", "hear▍")
+    assert "target speaking" in on_screen(pilot)
 
 
-def test_between_being_spoken_and_being_read_a_message_does_not_flicker(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "said in full")
-        await theatre.tick(pilot)
+async def test_between_being_spoken_and_being_read_a_message_does_not_flicker(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "said in full")
+    await theatre.tick(pilot)
 
-        voice = theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
-        await theatre.tick(pilot)
-        assert "said in full" in on_screen(pilot)
+    voice = theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
+    await theatre.tick(pilot)
+    assert "said in full" in on_screen(pilot)
 
-        await theatre.said(take, 1, Speaker.USER, voice.text)
-        await theatre.tick(pilot)
-        assert on_screen(pilot).count("said in full") == 1
-
-    theatre.perform(script)
-
-
-def test_a_message_that_begins_anew_is_read_anew(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "the line broke off here")
-        await theatre.tick(pilot)
-
-        theatre.link.voices[take.key].text = "once more"
-        await theatre.tick(pilot)
-
-        assert "broke off" not in on_screen(pilot)
-        assert "once more▍" in on_screen(pilot)
-
-    theatre.perform(script)
+    await theatre.said(take, 1, Speaker.USER, voice.text)
+    await theatre.tick(pilot)
+    assert on_screen(pilot).count("said in full") == 1
 
 
-def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        first = await theatre.begin(1)
-        theatre.speak(first, 1, Speaker.USER, "the first one")
-        await theatre.tick(pilot)
-        second = await theatre.begin(2)
-        theatre.speak(second, 1, Speaker.USER, "the second one")
-        await theatre.tick(pilot)
-        assert "the first one" in on_screen(pilot)
+async def test_a_message_that_begins_anew_is_read_anew(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "the line broke off here")
+    await theatre.tick(pilot)
 
-        await theatre.finish(first)
-        await theatre.said(first, 1, Speaker.TARGET, "I would not.")
-        await theatre.end(first)
-        await theatre.tick(pilot)
-        assert "the first one" in on_screen(pilot)
-        assert "all turns played" in on_screen(pilot)
+    theatre.link.voices[take.key].text = "once more"
+    await theatre.tick(pilot)
 
-        await theatre.judge(first)
-        await theatre.tick(pilot, DWELL)
-        await theatre.tick(pilot, DWELL)
-        pane = pilot.app.screen.query_one("#transcript", TranscriptView)
-        inks = {piece.text.strip(): piece.ink for row in rows_seen(pane) for piece in row}
-        # what was read last stays above it, dimmed but for its outcome
-        assert list(inks).index("the first one") < list(inks).index("m01_s002_v01__steadfast")
-        assert (inks["the first one"], inks["all turns played"]) == (Ink.FAINT, Ink.FAINT)
-        assert inks[f"✓ pass  + {METRIC.name}"] is Ink.GOOD
-        assert next(ink for text, ink in inks.items() if "the second" in text) is Ink.TEXT
-
-        theatre.speak(second, 1, Speaker.USER, " and more" * 400)
-        await theatre.tick(pilot)
-        assert "the first one" not in on_screen(pilot)
-
-    theatre.perform(script)
+    assert "broke off" not in on_screen(pilot)
+    assert "once more▍" in on_screen(pilot)
 
 
-def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        takes = [await theatre.begin(number) for number in (1, 2)]
-        for take in takes:
-            theatre.speak(take, 1, Speaker.USER, f"this is {take.key.scenario_id}")
-        await theatre.tick(pilot)
-        await pilot.press("f")
-        await theatre.tick(pilot)
-        assert "pinned" in on_screen(pilot)
-        pinned = "m01_s001" if "this is m01_s001" in on_screen(pilot) else "m01_s002"
+async def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    first = await theatre.begin(1)
+    theatre.speak(first, 1, Speaker.USER, "the first one")
+    await theatre.tick(pilot)
+    second = await theatre.begin(2)
+    theatre.speak(second, 1, Speaker.USER, "the second one")
+    await theatre.tick(pilot)
+    assert "the first one" in on_screen(pilot)
 
-        await pilot.press("right_square_bracket")
-        await theatre.tick(pilot)
-        assert f"this is {pinned}" not in on_screen(pilot)
-        await pilot.press("left_square_bracket")
-        await theatre.tick(pilot)
-        assert f"this is {pinned}" in on_screen(pilot)
+    await theatre.finish(first)
+    await theatre.said(first, 1, Speaker.TARGET, "I would not.")
+    await theatre.end(first)
+    await theatre.tick(pilot)
+    assert "the first one" in on_screen(pilot)
+    assert "all turns played" in on_screen(pilot)
 
-        await pilot.press("f", "f")
-        await theatre.tick(pilot)
-        assert "following" in on_screen(pilot)
+    await theatre.judge(first)
+    await theatre.tick(pilot, DWELL)
+    await theatre.tick(pilot, DWELL)
+    pane = pilot.app.screen.query_one("#transcript", TranscriptView)
+    inks = {piece.text.strip(): piece.ink for row in rows_seen(pane) for piece in row}
+    # what was read last stays above it, dimmed but for its outcome
+    assert list(inks).index("the first one") < list(inks).index("m01_s002_v01__steadfast")
+    assert (inks["the first one"], inks["all turns played"]) == (Ink.FAINT, Ink.FAINT)
+    assert inks[f"✓ pass  + {METRIC.name}"] is Ink.GOOD
+    assert next(ink for text, ink in inks.items() if "the second" in text) is Ink.TEXT
 
-    theatre.perform(script)
-
-
-def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "\n".join(f"row {number}" for number in range(99)))
-        await theatre.tick(pilot)
-        pane = pilot.app.screen.query_one(TranscriptView)
-        assert "row 98" in on_screen(pilot)
-
-        await pilot.press("k", "k", "pageup")
-        top = pane.top
-        theatre.speak(take, 1, Speaker.USER, "\nand more\n" * 30)
-        await theatre.tick(pilot)
-        assert pane.top == top
-        assert pane.rows_below > 0
-        assert f"▼ {pane.rows_below} below" in on_screen(pilot)
-
-        await pilot.press("G")
-        await theatre.tick(pilot)
-        assert pane.follow
-        assert "▼" not in on_screen(pilot)
-
-    theatre.perform(script)
+    theatre.speak(second, 1, Speaker.USER, " and more" * 400)
+    await theatre.tick(pilot)
+    assert "the first one" not in on_screen(pilot)
 
 
-def test_the_board_tells_of_each_target(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(1, "steadfast")
-        await theatre.judge(take, passed=True)
-        broken = await theatre.begin(1, "pushover")
-        await theatre.end(broken, StopReason.TARGET_FAILED)
-        await theatre.tick(pilot)
+async def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    takes = [await theatre.begin(number) for number in (1, 2)]
+    for take in takes:
+        theatre.speak(take, 1, Speaker.USER, f"this is {take.key.scenario_id}")
+    await theatre.tick(pilot)
+    await pilot.press("f")
+    await theatre.tick(pilot)
+    assert "pinned" in on_screen(pilot)
+    pinned = "m01_s001" if "this is m01_s001" in on_screen(pilot) else "m01_s002"
 
-        lines = on_screen(pilot).splitlines()
-        [upper] = [number for number, line in enumerate(lines) if "steadfast ██" in line]
-        assert "1/2" in lines[upper]
-        assert "judged 1/2" in lines[upper]
-        assert "+ 100% of 1          − —" in lines[upper + 1]
-        assert "free" in lines[upper + 1]
-        # nothing is spoken, so there is no speed to tell
-        assert "tok/s" not in lines[upper + 1]
-        assert "last problem: HTTP 529: overloaded, 8 of 8 tries" in on_screen(pilot)
+    await pilot.press("right_square_bracket")
+    await theatre.tick(pilot)
+    assert f"this is {pinned}" not in on_screen(pilot)
+    await pilot.press("left_square_bracket")
+    await theatre.tick(pilot)
+    assert f"this is {pinned}" in on_screen(pilot)
 
-    theatre.perform(script)
-
-
-def test_the_board_gives_the_intervals_of_the_results(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for scenario in (1, 2):
-            await theatre.judge(await theatre.play(scenario), passed=scenario == 1)
-        await theatre.tick(pilot, AGAIN_AFTER)
-        await theatre.tick(pilot, AGAIN_AFTER)
-        known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
-        assert interval_rate(known, Track.POSITIVE) in on_screen(pilot)
-        assert "1/2" in interval_rate(known, Track.POSITIVE)
-
-    theatre.perform(script)
+    await pilot.press("f", "f")
+    await theatre.tick(pilot)
+    assert "following" in on_screen(pilot)
 
 
-def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.limits = [
-            ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
-            # of the same name, on another server
-            ModelLimit("m", 1, 3),
-        ]
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        lines = on_screen(pilot).splitlines()
-        assert "· limit  m: 1 call let through at once, 3 wait" in on_screen(pilot)
-        [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
-        assert "8 calls let through at once, 42 wait" in lines[first + 2]
-        assert on_screen(pilot).count("let through") == 2
+async def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "\n".join(f"row {number}" for number in range(99)))
+    await theatre.tick(pilot)
+    pane = pilot.app.screen.query_one(TranscriptView)
+    assert "row 98" in on_screen(pilot)
 
-    theatre.perform(script)
+    await pilot.press("k", "k", "pageup")
+    top = pane.top
+    theatre.speak(take, 1, Speaker.USER, "\nand more\n" * 30)
+    await theatre.tick(pilot)
+    assert pane.top == top
+    assert pane.rows_below > 0
+    assert f"▼ {pane.rows_below} below" in on_screen(pilot)
+
+    await pilot.press("G")
+    await theatre.tick(pilot)
+    assert pane.follow
+    assert "▼" not in on_screen(pilot)
 
 
-def test_conversations_that_wait_for_their_turn_do_not_count_as_running(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.concurrency = {Stage.SIMULATE: 2}
-        for scenario in (1, 2, 3):
-            await theatre.begin(scenario, TARGETS[0])
-        await theatre.tick(pilot)
-        assert " 3 running" in on_screen(pilot)
-        theatre.link.between = {TARGETS[0]: 1}
-        await theatre.tick(pilot)
-        assert " 2 running" in on_screen(pilot)
-        assert " 1 wait" in on_screen(pilot)
-        await theatre.open(pilot, "1")
-        assert "0 of 5  2 at work  1 wait" in on_screen(pilot)
-        theatre.link.state = EngineState.PAUSED
-        await theatre.tick(pilot)
-        assert "0 of 5  3 held" in on_screen(pilot)
-        theatre.link.state = EngineState.LOST
-        await theatre.tick(pilot)
-        assert "0 of 5  3 cut off" in on_screen(pilot)
+async def test_the_board_tells_of_each_target(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.play(1, "steadfast")
+    await theatre.judge(take, passed=True)
+    broken = await theatre.begin(1, "pushover")
+    await theatre.end(broken, StopReason.TARGET_FAILED)
+    await theatre.tick(pilot)
 
-    theatre.perform(script)
+    lines = on_screen(pilot).splitlines()
+    [upper] = [number for number, line in enumerate(lines) if "steadfast ██" in line]
+    assert "1/2" in lines[upper]
+    assert "judged 1/2" in lines[upper]
+    assert "+ 100% of 1          − —" in lines[upper + 1]
+    assert "free" in lines[upper + 1]
+    # nothing is spoken, so there is no speed to tell
+    assert "tok/s" not in lines[upper + 1]
+    assert "last problem: HTTP 529: overloaded, 8 of 8 tries" in on_screen(pilot)
+
+
+async def test_the_board_gives_the_intervals_of_the_results(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    for scenario in (1, 2):
+        await theatre.judge(await theatre.play(scenario), passed=scenario == 1)
+    await theatre.tick(pilot, AGAIN_AFTER)
+    await theatre.tick(pilot, AGAIN_AFTER)
+    known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
+    assert interval_rate(known, Track.POSITIVE) in on_screen(pilot)
+    assert "1/2" in interval_rate(known, Track.POSITIVE)
+
+
+async def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    theatre.link.limits = [
+        ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
+        # of the same name, on another server
+        ModelLimit("m", 1, 3),
+    ]
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    assert "· limit  m: 1 call let through at once, 3 wait" in on_screen(pilot)
+    [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
+    assert "8 calls let through at once, 42 wait" in lines[first + 2]
+    assert on_screen(pilot).count("let through") == 2
+
+
+async def test_conversations_that_wait_for_their_turn_do_not_count_as_running(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    theatre.link.concurrency = {Stage.SIMULATE: 2}
+    for scenario in (1, 2, 3):
+        await theatre.begin(scenario, TARGETS[0])
+    await theatre.tick(pilot)
+    assert " 3 running" in on_screen(pilot)
+    theatre.link.between = {TARGETS[0]: 1}
+    await theatre.tick(pilot)
+    assert " 2 running" in on_screen(pilot)
+    assert " 1 wait" in on_screen(pilot)
+    await theatre.open(pilot, "1")
+    assert "0 of 5  2 at work  1 wait" in on_screen(pilot)
+    theatre.link.state = EngineState.PAUSED
+    await theatre.tick(pilot)
+    assert "0 of 5  3 held" in on_screen(pilot)
+    theatre.link.state = EngineState.LOST
+    await theatre.tick(pilot)
+    assert "0 of 5  3 cut off" in on_screen(pilot)
 
 
 @pytest.mark.parametrize(("size", "shown"), [((120, 40), True), ((80, 24), False)])
-def test_before_the_first_verdict_it_stands_there_what_will_be_judged(
+async def test_before_the_first_verdict_it_stands_there_what_will_be_judged(
     theatre: Theatre,
+    pilot: Pilot,
     size: tuple[int, int],
     shown: bool,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        [info] = theatre.watch.benchmarks
-        theatre.watch.benchmarks = [replace(info, metrics={})]  # a model writes them
-        await theatre.tick(pilot)
-        assert "   + Keeps to what it thinks" not in on_screen(pilot)
-        written = MetricRow(benchmark=BENCHMARK, metric=METRIC, source="model")
-        await theatre.write(written)
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        assert ("   + Keeps to what it thinks" in on_screen(pilot)) is shown
-        assert ("     The assistant says the same" in on_screen(pilot)) is shown
-        take = await theatre.play()
-        await theatre.tick(pilot)
-        await theatre.judge(take)
-        await theatre.tick(pilot)
-        assert "   + Keeps to what it thinks" not in on_screen(pilot)
-        assert "✓ m01_s001_v01__steadfast" in on_screen(pilot) or size == (80, 24)
-
-    theatre.perform(script, size)
+    [info] = theatre.watch.benchmarks
+    theatre.watch.benchmarks = [replace(info, metrics={})]  # a model writes them
+    await theatre.tick(pilot)
+    assert "   + Keeps to what it thinks" not in on_screen(pilot)
+    written = MetricRow(benchmark=BENCHMARK, metric=METRIC, source="model")
+    await theatre.write(written)
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    assert ("   + Keeps to what it thinks" in on_screen(pilot)) is shown
+    assert ("     The assistant says the same" in on_screen(pilot)) is shown
+    take = await theatre.play()
+    await theatre.tick(pilot)
+    await theatre.judge(take)
+    await theatre.tick(pilot)
+    assert "   + Keeps to what it thinks" not in on_screen(pilot)
+    assert "✓ m01_s001_v01__steadfast" in on_screen(pilot) or size == (80, 24)
 
 
 def test_how_many_are_at_work_is_never_the_limit() -> None:
@@ -379,283 +350,259 @@ def test_a_stage_that_is_done_with_failed_rows_has_no_check_mark() -> None:
     assert StageView("simulate", StageState.RUNNING, 3, 36, failed=1).sign.text == "▸ "
 
 
-def test_the_footer_offers_to_try_again_only_what_the_cursor_is_on(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        broken = await theatre.begin(2, TARGETS[1])
-        await theatre.end(broken, StopReason.TARGET_FAILED)
-        await theatre.move(Stage.SIMULATE, str(broken.key), State.FAILED, TARGETS[1], "too long")
-        await theatre.note(NoteKind.RUN_ENDED)
-        theatre.link.state = EngineState.IDLE
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert "all again" in on_screen(pilot).splitlines()[-1]
-        assert "try again" not in on_screen(pilot).splitlines()[-1]
-        pilot.app.screen.query_one(TargetBoard).focus()
-        await pilot.press("down")
-        await theatre.tick(pilot)
-        assert "try again" in on_screen(pilot).splitlines()[-1]
+async def test_the_footer_offers_to_try_again_only_what_the_cursor_is_on(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    broken = await theatre.begin(2, TARGETS[1])
+    await theatre.end(broken, StopReason.TARGET_FAILED)
+    await theatre.move(Stage.SIMULATE, str(broken.key), State.FAILED, TARGETS[1], "too long")
+    await theatre.note(NoteKind.RUN_ENDED)
+    theatre.link.state = EngineState.IDLE
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert "all again" in on_screen(pilot).splitlines()[-1]
+    assert "try again" not in on_screen(pilot).splitlines()[-1]
+    pilot.app.screen.query_one(TargetBoard).focus()
+    await pilot.press("down")
+    await theatre.tick(pilot)
+    assert "try again" in on_screen(pilot).splitlines()[-1]
 
-    theatre.perform(script)
 
-
-def test_judges_that_are_behind_are_said_to_be(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.concurrency = {Stage.EVALUATE: 1}
-        take = await theatre.play(1)
-        await theatre.move(Stage.EVALUATE, str(take.key), State.RUNNING, take.key.target_id)
-        await theatre.tick(pilot)
-        assert "1 at work" in on_screen(pilot)
-        for scenario, target in ((1, "pushover"), (2, "steadfast")):
-            await theatre.play(scenario, target)
-        await theatre.tick(pilot)
-        assert "2 wait" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_judges_that_are_behind_are_said_to_be(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    theatre.link.concurrency = {Stage.EVALUATE: 1}
+    take = await theatre.play(1)
+    await theatre.move(Stage.EVALUATE, str(take.key), State.RUNNING, take.key.target_id)
+    await theatre.tick(pilot)
+    assert "1 at work" in on_screen(pilot)
+    for scenario, target in ((1, "pushover"), (2, "steadfast")):
+        await theatre.play(scenario, target)
+    await theatre.tick(pilot)
+    assert "2 wait" in on_screen(pilot)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_a_verdict_appears_and_enter_opens_its_conversation(
-    theatre: Theatre, size: tuple[int, int]
+async def test_a_verdict_appears_and_enter_opens_its_conversation(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1), passed=False)
-        await theatre.tick(pilot)
-        assert "✗ fail" in on_screen(pilot)
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1), passed=False)
+    await theatre.tick(pilot)
+    assert "✗ fail" in on_screen(pilot)
 
-        await pilot.press("l", "enter")
-        await theatre.tick(pilot)
+    await pilot.press("l", "enter")
+    await theatre.tick(pilot)
 
-        assert isinstance(pilot.app.screen, ConversationScreen)
-        assert "m01_s001_v01__steadfast" in on_screen(pilot)
-        assert "by offline:evaluator" in on_screen(pilot)
-
-    theatre.perform(script, size)
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert "m01_s001_v01__steadfast" in on_screen(pilot)
+    assert "by offline:evaluator" in on_screen(pilot)
 
 
-def test_the_cursor_stays_on_its_conversation_while_verdicts_come(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(9)
-        first = await theatre.play(1)
-        await theatre.judge(first)
-        await theatre.judge(await theatre.play(2))
-        await theatre.tick(pilot)
-        table = pilot.app.screen.query_one(VerdictTable)
-        await pilot.press("l", "g")
-        assert table.cursor == first.key
-
-        for number in range(3, 10):
-            await theatre.judge(await theatre.play(number))
-        assert "✗ fail" not in on_screen(pilot)
-        await theatre.judge(first, passed=False)
-        await theatre.tick(pilot)
-
-        assert table.cursor == first.key
-        assert table.item == 0
-        assert "✗ fail" in on_screen(pilot)
-
-    theatre.perform(script, (80, 24))
-
-
-def test_space_holds_the_display_and_says_how_far_behind_it_is(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "before")
-        await theatre.tick(pilot)
-        await pilot.press("p")
-        theatre.speak(take, 1, Speaker.USER, " and after")
-        await theatre.move(Stage.SIMULATE, str(take.key), State.RUNNING, "steadfast")
-        await theatre.tick(pilot)
-        assert "before▍" in on_screen(pilot)
-        assert "frozen  +1" in on_screen(pilot)
-        await theatre.judge(await theatre.play(2))
-        await theatre.tick(pilot)
-        assert "frozen  +4 messages +1 verdict" in on_screen(pilot)
-        assert "verdicts  0" in on_screen(pilot)
-
-        await pilot.press("p")
-        await theatre.tick(pilot)
-        assert "before and after▍" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_the_footer_keeps_its_keys_while_nobody_speaks_for_a_moment(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        silent = on_screen(pilot).splitlines()[-1]
-        theatre.speak(await theatre.begin(), 1, Speaker.USER, "so it is")
-        await theatre.tick(pilot)
-        assert on_screen(pilot).splitlines()[-1] == silent
-        assert "] next" in silent
-
-    theatre.perform(script, (200, 40))
-
-
-def test_thoughts_are_opened_while_the_display_stands_still(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "so it is")
-        await theatre.finish(take, thought="now to insist")
-        theatre.speak(take, 1, Speaker.TARGET, "is it")
-        await theatre.tick(pilot)
-        await pilot.press("p", "t")
-        theatre.speak(take, 1, Speaker.TARGET, " really so")
-        await theatre.tick(pilot)
-        assert "now to insist" in on_screen(pilot)
-        assert "is it▍" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_rates_count_what_was_judged_at_once(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(3)
-        await theatre.judge(await theatre.play(1), passed=True)
-        await theatre.tick(pilot, AGAIN_AFTER)
-        await theatre.tick(pilot)
-        await theatre.judge(await theatre.play(2), passed=False)
-        theatre.at += timedelta(seconds=0.1)
-        assert isinstance(pilot.app, CrosswindApp)
-        pilot.app.tick()
-        await pilot.pause()
-        assert "judged 2/3" in on_screen(pilot)
-        assert "1/2" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("P")
-        await theatre.tick(pilot)
-        assert "‖ paused" in on_screen(pilot)
-        assert "P go on" in on_screen(pilot).splitlines()[-1]
-        await pilot.press("P")
-        await theatre.tick(pilot)
-        assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
-        assert "P pause" in on_screen(pilot).splitlines()[-1]
-
-    theatre.perform(script)
-
-
-def test_the_stages_are_drawn_anew_in_another_width(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.resize_terminal(80, 40)
-        await theatre.tick(pilot)
-        strip = pilot.app.screen.query_one(StageStrip)
-        drawn = [strip.render_line(row).text.rstrip() for row in range(2)]
-        fresh = ["".join(piece.text for piece in strip.row(row)).rstrip() for row in range(2)]
-        assert drawn == fresh
-
-    theatre.perform(script, (200, 40))
-
-
-def test_paused_looks_paused(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "are you sure?")
-        await theatre.finish(take)
-        await theatre.tick(pilot, 5)
-        assert "1 running" in on_screen(pilot)
-        await theatre.note(NoteKind.PAUSED)
-        theatre.link.state = EngineState.PAUSED
-        await theatre.tick(pilot, 60)
-        shown = on_screen(pilot)
-        assert "paused, P goes on  0:05" in shown
-        assert "1 held" in shown
-        assert "running" not in shown
-        assert "— tok/s" not in shown  # nothing is spoken, so there is no speed to tell
-
-        await theatre.note(NoteKind.RESUMED)
-        theatre.link.state = EngineState.RUNNING
-        await theatre.tick(pilot, 3)
-        assert "▸ running  0:08" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_key_that_can_do_nothing_is_not_in_the_footer(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot)
-        for place, keys in (
-            ("2", ("pause", "stop", "open", "next", "wall", "at once", "star")),
-            ("3", ("judge again", "sort", "mark", "new rows", "star", "compare", "try again")),
-            ("4", ("benchmark",)),
-        ):
-            await pilot.press(place)
-            await theatre.tick(pilot)
-            await theatre.tick(pilot)
-            footer = on_screen(pilot).splitlines()[-1]
-            assert [word for word in keys if f" {word} " in f"{footer} "] == []
-
-    theatre.perform(script, (300, 40))
-
-
-def test_the_pause_key_undoes_itself_before_the_engine_says_that_it_is_paused(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.terminal(80, 24)
+async def test_the_cursor_stays_on_its_conversation_while_verdicts_come(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
+    await theatre.prepare(9)
+    first = await theatre.play(1)
+    await theatre.judge(first)
+    await theatre.judge(await theatre.play(2))
+    await theatre.tick(pilot)
+    table = pilot.app.screen.query_one(VerdictTable)
+    await pilot.press("l", "g")
+    assert table.cursor == first.key
+
+    for number in range(3, 10):
+        await theatre.judge(await theatre.play(number))
+    assert "✗ fail" not in on_screen(pilot)
+    await theatre.judge(first, passed=False)
+    await theatre.tick(pilot)
+
+    assert table.cursor == first.key
+    assert table.item == 0
+    assert "✗ fail" in on_screen(pilot)
+
+
+async def test_space_holds_the_display_and_says_how_far_behind_it_is(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "before")
+    await theatre.tick(pilot)
+    await pilot.press("p")
+    theatre.speak(take, 1, Speaker.USER, " and after")
+    await theatre.move(Stage.SIMULATE, str(take.key), State.RUNNING, "steadfast")
+    await theatre.tick(pilot)
+    assert "before▍" in on_screen(pilot)
+    assert "frozen  +1" in on_screen(pilot)
+    await theatre.judge(await theatre.play(2))
+    await theatre.tick(pilot)
+    assert "frozen  +4 messages +1 verdict" in on_screen(pilot)
+    assert "verdicts  0" in on_screen(pilot)
+
+    await pilot.press("p")
+    await theatre.tick(pilot)
+    assert "before and after▍" in on_screen(pilot)
+
+
+@pytest.mark.terminal(200, 40)
+async def test_the_footer_keeps_its_keys_while_nobody_speaks_for_a_moment(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    silent = on_screen(pilot).splitlines()[-1]
+    theatre.speak(await theatre.begin(), 1, Speaker.USER, "so it is")
+    await theatre.tick(pilot)
+    assert on_screen(pilot).splitlines()[-1] == silent
+    assert "] next" in silent
+
+
+async def test_thoughts_are_opened_while_the_display_stands_still(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "so it is")
+    await theatre.finish(take, thought="now to insist")
+    theatre.speak(take, 1, Speaker.TARGET, "is it")
+    await theatre.tick(pilot)
+    await pilot.press("p", "t")
+    theatre.speak(take, 1, Speaker.TARGET, " really so")
+    await theatre.tick(pilot)
+    assert "now to insist" in on_screen(pilot)
+    assert "is it▍" in on_screen(pilot)
+
+
+async def test_rates_count_what_was_judged_at_once(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare(3)
+    await theatre.judge(await theatre.play(1), passed=True)
+    await theatre.tick(pilot, AGAIN_AFTER)
+    await theatre.tick(pilot)
+    await theatre.judge(await theatre.play(2), passed=False)
+    theatre.at += timedelta(seconds=0.1)
+    assert isinstance(pilot.app, CrosswindApp)
+    pilot.app.tick()
+    await pilot.pause()
+    assert "judged 2/3" in on_screen(pilot)
+    assert "1/2" in on_screen(pilot)
+
+
+async def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("P")
+    await theatre.tick(pilot)
+    assert "‖ paused" in on_screen(pilot)
+    assert "P go on" in on_screen(pilot).splitlines()[-1]
+    await pilot.press("P")
+    await theatre.tick(pilot)
+    assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
+    assert "P pause" in on_screen(pilot).splitlines()[-1]
+
+
+@pytest.mark.terminal(200, 40)
+async def test_the_stages_are_drawn_anew_in_another_width(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.resize_terminal(80, 40)
+    await theatre.tick(pilot)
+    strip = pilot.app.screen.query_one(StageStrip)
+    drawn = [strip.render_line(row).text.rstrip() for row in range(2)]
+    fresh = ["".join(piece.text for piece in strip.row(row)).rstrip() for row in range(2)]
+    assert drawn == fresh
+
+
+async def test_paused_looks_paused(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "are you sure?")
+    await theatre.finish(take)
+    await theatre.tick(pilot, 5)
+    assert "1 running" in on_screen(pilot)
+    await theatre.note(NoteKind.PAUSED)
+    theatre.link.state = EngineState.PAUSED
+    await theatre.tick(pilot, 60)
+    shown = on_screen(pilot)
+    assert "paused, P goes on  0:05" in shown
+    assert "1 held" in shown
+    assert "running" not in shown
+    assert "— tok/s" not in shown  # nothing is spoken, so there is no speed to tell
+
+    await theatre.note(NoteKind.RESUMED)
+    theatre.link.state = EngineState.RUNNING
+    await theatre.tick(pilot, 3)
+    assert "▸ running  0:08" in on_screen(pilot)
+
+
+@pytest.mark.terminal(300, 40)
+async def test_a_key_that_can_do_nothing_is_not_in_the_footer(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    theatre.link.state = EngineState.STOPPED
+    await theatre.tick(pilot)
+    for place, keys in (
+        ("2", ("pause", "stop", "open", "next", "wall", "at once", "star")),
+        ("3", ("judge again", "sort", "mark", "new rows", "star", "compare", "try again")),
+        ("4", ("benchmark",)),
+    ):
+        await pilot.press(place)
         await theatre.tick(pilot)
-        late = theatre.link.board()
-        monkeypatch.setattr(theatre.link, "board", lambda: late)
-        await pilot.press("P", "P")
-        await theatre.answered(pilot)
-        assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
-
-    theatre.perform(script)
-
-
-def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1), passed=True)
-        await theatre.note(NoteKind.RUN_ENDED)
-        theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot, AGAIN_AFTER)
-        await theatre.tick(pilot, AGAIN_AFTER)
-
-        assert "✓ ended" in on_screen(pilot)
-        shown = on_screen(pilot)
-        assert shown.count("1 of 4 conversations") == 1
-        assert "next      4    what is significant" in shown
-        assert "1 W what failed of the weakest metric Tab" in told(pilot)
-        known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
-        assert shown.count(interval_rate(known, Track.POSITIVE)) == 1
-        assert "Everything is stored: leave whenever you like." in shown
-        assert "freeze" not in shown.splitlines()[-1]
-        assert "thoughts" not in shown.splitlines()[-1]
-
-    theatre.perform(script, (80, 24))
-
-
-def test_an_engine_that_came_to_a_halt_says_why(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.state = EngineState.STOPPED
-        theatre.link.problem = "the disk is full"
         await theatre.tick(pilot)
+        footer = on_screen(pilot).splitlines()[-1]
+        assert [word for word in keys if f" {word} " in f"{footer} "] == []
 
-        assert "✗ failed" in on_screen(pilot)
-        assert "the disk is full" in on_screen(pilot)
 
-    theatre.perform(script)
+async def test_the_pause_key_undoes_itself_before_the_engine_says_that_it_is_paused(
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    late = theatre.link.board()
+    monkeypatch.setattr(theatre.link, "board", lambda: late)
+    await pilot.press("P", "P")
+    await theatre.answered(pilot)
+    assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
+
+
+@pytest.mark.terminal(80, 24)
+async def test_the_end_is_summed_up_and_says_what_comes_next(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1), passed=True)
+    await theatre.note(NoteKind.RUN_ENDED)
+    theatre.link.state = EngineState.STOPPED
+    await theatre.tick(pilot, AGAIN_AFTER)
+    await theatre.tick(pilot, AGAIN_AFTER)
+
+    assert "✓ ended" in on_screen(pilot)
+    shown = on_screen(pilot)
+    assert shown.count("1 of 4 conversations") == 1
+    assert "next      4    what is significant" in shown
+    assert "1 W what failed of the weakest metric Tab" in told(pilot)
+    known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
+    assert shown.count(interval_rate(known, Track.POSITIVE)) == 1
+    assert "Everything is stored: leave whenever you like." in shown
+    assert "freeze" not in shown.splitlines()[-1]
+    assert "thoughts" not in shown.splitlines()[-1]
+
+
+async def test_an_engine_that_came_to_a_halt_says_why(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    theatre.link.state = EngineState.STOPPED
+    theatre.link.problem = "the disk is full"
+    await theatre.tick(pilot)
+
+    assert "✗ failed" in on_screen(pilot)
+    assert "the disk is full" in on_screen(pilot)
 
 
 def test_opening_late_shows_what_was_before(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         assert "verdicts  1" in on_screen(pilot)
         assert "are you sure? (1)" not in on_screen(pilot)
@@ -676,7 +623,7 @@ def test_opening_late_shows_what_was_before(theatre: Theatre) -> None:
 def test_a_run_that_its_budget_stopped_says_so(theatre: Theatre) -> None:
     why = "`run.budget`, $0.50, has no room for another call: $0.4950 are spent"
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare(1)
         await theatre.note(NoteKind.RUN_STARTED)
         await theatre.note(NoteKind.WARNING, text=why)
@@ -688,73 +635,64 @@ def test_a_run_that_its_budget_stopped_says_so(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
-def test_what_holds_the_run_up_is_named(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        before = on_screen(pilot)
-        theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
-        theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
-        theatre.link.notices = ["config.yaml was edited since"]
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        shown = on_screen(pilot)
-        assert f"‖ parked  {TARGETS[0]}: 401: the key was refused  U calls it again" in shown
-        assert "… waits  gpt: 429, again in 12 s (3 calls) · judge: refused" in shown
-        assert "! note  config.yaml was edited since" in shown
+async def test_what_holds_the_run_up_is_named(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    before = on_screen(pilot)
+    theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
+    theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
+    theatre.link.notices = ["config.yaml was edited since"]
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    shown = on_screen(pilot)
+    assert f"‖ parked  {TARGETS[0]}: 401: the key was refused  U calls it again" in shown
+    assert "… waits  gpt: 429, again in 12 s (3 calls) · judge: refused" in shown
+    assert "! note  config.yaml was edited since" in shown
 
-        theatre.link.notices *= 6
-        await theatre.tick(pilot)
-        assert "and 4 more" in on_screen(pilot)
+    theatre.link.notices *= 6
+    await theatre.tick(pilot)
+    assert "and 4 more" in on_screen(pilot)
 
-        theatre.link.waits, theatre.link.notices, theatre.link.parked = [], [], {}
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert on_screen(pilot).splitlines()[:6] == before.splitlines()[:6]
-
-    theatre.perform(script)
+    theatre.link.waits, theatre.link.notices, theatre.link.parked = [], [], {}
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert on_screen(pilot).splitlines()[:6] == before.splitlines()[:6]
 
 
-def test_what_keeps_a_target_is_said_beside_it(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.waits = [
-            Wait("m", "429: rate limit, again in 12 s", None, targets=(TARGETS[0],))
-        ]
-        theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
-        await theatre.tick(pilot)
-        lines = on_screen(pilot).splitlines()
-        [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
-        assert "… waits: 429: rate limit, again in 12 s" in lines[first + 2]
-        [second] = [number for number, line in enumerate(lines) if f" {TARGETS[1]}  ─" in line]
-        assert "‖ parked: 401: the key was refused" in lines[second + 2]
-
-    theatre.perform(script)
+async def test_what_keeps_a_target_is_said_beside_it(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    theatre.link.waits = [Wait("m", "429: rate limit, again in 12 s", None, targets=(TARGETS[0],))]
+    theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
+    assert "… waits: 429: rate limit, again in 12 s" in lines[first + 2]
+    [second] = [number for number, line in enumerate(lines) if f" {TARGETS[1]}  ─" in line]
+    assert "‖ parked: 401: the key was refused" in lines[second + 2]
 
 
-def test_where_nothing_moves_it_is_said_what_is_waited_for(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "are you sure?")
-        theatre.speak(take, 1, Speaker.TARGET, "")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot, PATIENCE - 1)
-        assert "no token" not in on_screen(pilot)
+async def test_where_nothing_moves_it_is_said_what_is_waited_for(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "are you sure?")
+    theatre.speak(take, 1, Speaker.TARGET, "")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot, PATIENCE - 1)
+    assert "no token" not in on_screen(pilot)
 
-        await theatre.tick(pilot, 4)
-        shown = on_screen(pilot)
-        assert "no token yet, 8 s" in shown
-        assert "turn 1 of 2  target: no token yet, 8 s" in shown
-        assert "… quiet  waits for the first token of offline:steadfast (1 call), 8 s" in shown
+    await theatre.tick(pilot, 4)
+    shown = on_screen(pilot)
+    assert "no token yet, 8 s" in shown
+    assert "turn 1 of 2  target: no token yet, 8 s" in shown
+    assert "… quiet  waits for the first token of offline:steadfast (1 call), 8 s" in shown
 
-        theatre.speak(take, 1, Speaker.TARGET, "I hear")
-        await theatre.tick(pilot)
-        assert "8 s" not in on_screen(pilot)
-        await theatre.tick(pilot, 65)
-        assert "silent, 1:05" in on_screen(pilot)
-
-    theatre.perform(script)
+    theatre.speak(take, 1, Speaker.TARGET, "I hear")
+    await theatre.tick(pilot)
+    assert "8 s" not in on_screen(pilot)
+    await theatre.tick(pilot, 65)
+    assert "silent, 1:05" in on_screen(pilot)
 
 
 @pytest.mark.parametrize(
@@ -764,181 +702,159 @@ def test_where_nothing_moves_it_is_said_what_is_waited_for(theatre: Theatre) -> 
         (Stage.EVALUATE, "waits for an answer of the evaluator (1 call), 9 s"),
     ],
 )
-def test_what_is_not_spoken_is_waited_for_by_name_as_well(
-    theatre: Theatre, stage: Stage, said: str
+async def test_what_is_not_spoken_is_waited_for_by_name_as_well(
+    theatre: Theatre, pilot: Pilot, stage: Stage, said: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.note(NoteKind.RUN_STARTED)
-        await theatre.note(NoteKind.STAGE_STARTED, stage)
-        await theatre.move(stage, f"m01_s001_v01__{TARGETS[0]}", State.RUNNING, TARGETS[0])
+    await theatre.note(NoteKind.RUN_STARTED)
+    await theatre.note(NoteKind.STAGE_STARTED, stage)
+    await theatre.move(stage, f"m01_s001_v01__{TARGETS[0]}", State.RUNNING, TARGETS[0])
+    await theatre.tick(pilot)
+    await theatre.tick(pilot, 9)
+    assert said in on_screen(pilot)
+
+
+async def test_nobody_is_waited_for_during_a_pause(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.begin()
+    theatre.link.state = EngineState.PAUSED
+    await theatre.tick(pilot)
+    await theatre.tick(pilot, 60)
+    assert "quiet" not in on_screen(pilot)
+    assert "silent" not in on_screen(pilot)
+
+
+async def test_a_full_disk_is_named_as_what_holds_the_run(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    theatre.link.state = EngineState.PAUSED
+    theatre.link.problem = "the disk is full: 12 rows wait for room"
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    assert lines[1].startswith(" ! held  the disk is full: 12 rows wait for room  it goes on")
+
+
+@pytest.mark.terminal(80, 24)
+async def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    assert "spent" not in on_screen(pilot)
+    [info] = theatre.watch.benchmarks
+    targets = [replace(info.targets[0], id=f"target-{number}") for number in range(20)]
+    theatre.watch.benchmarks = [replace(info, targets=targets)]
+    theatre.link.budget_usd, theatre.link.spent_usd = 5.0, 1.2
+    theatre.link.rest_usd = 0.8
+    theatre.link.waits = [Wait("gpt", "429: rate limit exceeded by very many", 12.2, calls=3)]
+    await theatre.tick(pilot)
+    assert "spent $1.20 of about $2.00, at most $5.00" in on_screen(pilot)
+
+
+@pytest.mark.terminal(80, 24)
+async def test_waits_that_come_and_go_move_nothing_below_them(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    before = on_screen(pilot).splitlines()
+    theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
+    await theatre.tick(pilot)
+    after = on_screen(pilot).splitlines()
+    [row] = [row for row, line in enumerate(after) if "… waits  gpt: 429" in line]
+    assert not before[row].strip()
+    assert after[row + 1 :] == before[row + 1 :]
+
+
+async def test_a_run_until_the_scenarios_announces_nothing_after_them(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    theatre.link.stages = (Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
+    await theatre.note(NoteKind.RUN_STARTED)
+    await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
+    await theatre.tick(pilot)
+    shown = on_screen(pilot)
+    assert "The run ends when the scenarios are written." in " ".join(shown.split())
+    assert "simulate" not in shown
+    assert METRIC.name not in shown
+
+
+async def test_enter_on_a_target_opens_its_verdicts(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(1, "steadfast"))
+    await theatre.judge(await theatre.play(1, "pushover"), passed=False)
+    await theatre.tick(pilot)
+    await pilot.press("shift+tab", "j", "enter")
+    for _ in range(3):
         await theatre.tick(pilot)
-        await theatre.tick(pilot, 9)
-        assert said in on_screen(pilot)
+    shown = on_screen(pilot)
+    assert isinstance(pilot.app.screen, VerdictsScreen)
+    assert "__pushover" in shown
+    assert "__steadfast" not in shown
 
-    theatre.perform(script)
+
+async def test_enter_on_the_conversation_opens_it(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "are you sure?")
+    await theatre.tick(pilot)
+    await pilot.press("enter")
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert str(take.key) in on_screen(pilot)
 
 
-def test_nobody_is_waited_for_during_a_pause(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.begin()
-        theatre.link.state = EngineState.PAUSED
+@pytest.mark.terminal(180, 40)
+async def test_keys_change_how_many_are_played_at_once(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.begin()
+    await theatre.tick(pilot)
+    await pilot.press("plus")
+    await theatre.answered(pilot)
+    assert theatre.link.requests == []
+
+    theatre.link.concurrency = {Stage.SIMULATE: 2}
+    await theatre.tick(pilot)
+    assert "1 at work, at most 2" in on_screen(pilot)
+    await pilot.press("plus", "plus", "minus", "minus", "minus", "minus")
+    await theatre.answered(pilot)
+    asked = [(request.stage, request.number) for request in theatre.link.requests]
+    assert asked == [(Stage.SIMULATE, number) for number in (3, 4, 3, 2, 1)]
+
+
+async def test_the_target_under_the_cursor_is_unparked_and_tried_again(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.end(await theatre.begin(1, "pushover"), StopReason.TARGET_FAILED)
+    theatre.link.parked = dict.fromkeys(TARGETS, "401")
+    await theatre.tick(pilot)
+    await pilot.press("shift+tab", "j", "U", "a")
+    await theatre.answered(pilot)
+    await pilot.press("k", "a", "tab", "U", "A")
+    await theatre.answered(pilot)
+    asked = [(request.command, request.target) for request in theatre.link.requests]
+    assert asked == [
+        (Command.UNPARK, "pushover"),
+        (Command.RETRY, "pushover"),
+        (Command.UNPARK, "steadfast"),
+        (Command.UNPARK, "pushover"),
+        (Command.RETRY, None),
+    ]
+
+
+async def test_it_goes_round_all_conversations_where_a_person_wants_that(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    for number in (1, 2):
+        take = await theatre.begin(number)
+        theatre.speak(take, 1, Speaker.USER, f"this is number {number}")
         await theatre.tick(pilot)
-        await theatre.tick(pilot, 60)
-        assert "quiet" not in on_screen(pilot)
-        assert "silent" not in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_full_disk_is_named_as_what_holds_the_run(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.state = EngineState.PAUSED
-        theatre.link.problem = "the disk is full: 12 rows wait for room"
-        await theatre.tick(pilot)
-        lines = on_screen(pilot).splitlines()
-        assert lines[1].startswith(" ! held  the disk is full: 12 rows wait for room  it goes on")
-
-    theatre.perform(script)
-
-
-def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        assert "spent" not in on_screen(pilot)
-        [info] = theatre.watch.benchmarks
-        targets = [replace(info.targets[0], id=f"target-{number}") for number in range(20)]
-        theatre.watch.benchmarks = [replace(info, targets=targets)]
-        theatre.link.budget_usd, theatre.link.spent_usd = 5.0, 1.2
-        theatre.link.rest_usd = 0.8
-        theatre.link.waits = [Wait("gpt", "429: rate limit exceeded by very many", 12.2, calls=3)]
-        await theatre.tick(pilot)
-        assert "spent $1.20 of about $2.00, at most $5.00" in on_screen(pilot)
-
-    theatre.perform(script, (80, 24))
-
-
-def test_waits_that_come_and_go_move_nothing_below_them(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        before = on_screen(pilot).splitlines()
-        theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
-        await theatre.tick(pilot)
-        after = on_screen(pilot).splitlines()
-        [row] = [row for row, line in enumerate(after) if "… waits  gpt: 429" in line]
-        assert not before[row].strip()
-        assert after[row + 1 :] == before[row + 1 :]
-
-    theatre.perform(script, (80, 24))
-
-
-def test_a_run_until_the_scenarios_announces_nothing_after_them(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        theatre.link.stages = (Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
-        await theatre.note(NoteKind.RUN_STARTED)
-        await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
-        await theatre.tick(pilot)
-        shown = on_screen(pilot)
-        assert "The run ends when the scenarios are written." in " ".join(shown.split())
-        assert "simulate" not in shown
-        assert METRIC.name not in shown
-
-    theatre.perform(script)
-
-
-def test_enter_on_a_target_opens_its_verdicts(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(1, "steadfast"))
-        await theatre.judge(await theatre.play(1, "pushover"), passed=False)
-        await theatre.tick(pilot)
-        await pilot.press("shift+tab", "j", "enter")
-        for _ in range(3):
-            await theatre.tick(pilot)
-        shown = on_screen(pilot)
-        assert isinstance(pilot.app.screen, VerdictsScreen)
-        assert "__pushover" in shown
-        assert "__steadfast" not in shown
-
-    theatre.perform(script)
-
-
-def test_enter_on_the_conversation_opens_it(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "are you sure?")
-        await theatre.tick(pilot)
-        await pilot.press("enter")
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
-        assert str(take.key) in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_keys_change_how_many_are_played_at_once(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.begin()
-        await theatre.tick(pilot)
-        await pilot.press("plus")
-        await theatre.answered(pilot)
-        assert theatre.link.requests == []
-
-        theatre.link.concurrency = {Stage.SIMULATE: 2}
-        await theatre.tick(pilot)
-        assert "1 at work, at most 2" in on_screen(pilot)
-        await pilot.press("plus", "plus", "minus", "minus", "minus", "minus")
-        await theatre.answered(pilot)
-        asked = [(request.stage, request.number) for request in theatre.link.requests]
-        assert asked == [(Stage.SIMULATE, number) for number in (3, 4, 3, 2, 1)]
-
-    theatre.perform(script, (180, 40))
-
-
-def test_the_target_under_the_cursor_is_unparked_and_tried_again(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.end(await theatre.begin(1, "pushover"), StopReason.TARGET_FAILED)
-        theatre.link.parked = dict.fromkeys(TARGETS, "401")
-        await theatre.tick(pilot)
-        await pilot.press("shift+tab", "j", "U", "a")
-        await theatre.answered(pilot)
-        await pilot.press("k", "a", "tab", "U", "A")
-        await theatre.answered(pilot)
-        asked = [(request.command, request.target) for request in theatre.link.requests]
-        assert asked == [
-            (Command.UNPARK, "pushover"),
-            (Command.RETRY, "pushover"),
-            (Command.UNPARK, "steadfast"),
-            (Command.UNPARK, "pushover"),
-            (Command.RETRY, None),
-        ]
-
-    theatre.perform(script)
-
-
-def test_it_goes_round_all_conversations_where_a_person_wants_that(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for number in (1, 2):
-            take = await theatre.begin(number)
-            theatre.speak(take, 1, Speaker.USER, f"this is number {number}")
-            await theatre.tick(pilot)
-        assert "this is number 1" in on_screen(pilot)
-        await pilot.press("f", "f")
-        await theatre.tick(pilot)
-        assert "going round" in on_screen(pilot)
-        await theatre.tick(pilot, ROUND)
-        assert "this is number 2" in on_screen(pilot)
-        await theatre.tick(pilot, ROUND)
-        assert "this is number 1" in on_screen(pilot)
-
-    theatre.perform(script)
+    assert "this is number 1" in on_screen(pilot)
+    await pilot.press("f", "f")
+    await theatre.tick(pilot)
+    assert "going round" in on_screen(pilot)
+    await theatre.tick(pilot, ROUND)
+    assert "this is number 2" in on_screen(pilot)
+    await theatre.tick(pilot, ROUND)
+    assert "this is number 1" in on_screen(pilot)
 
 
 @pytest.mark.parametrize("link", [True, False], ids=["seen", "found later"])
@@ -949,7 +865,7 @@ def test_a_run_that_broke_off_says_what_is_kept_and_how_it_goes_on(
     if not link:
         theatre.watch.link = None
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play(1))
         take = await theatre.begin(2)
@@ -968,26 +884,25 @@ def test_a_run_that_broke_off_says_what_is_kept_and_how_it_goes_on(
     theatre.perform(script)
 
 
-def test_a_pane_is_shown_alone_and_beside_the_others_again(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "It is late.")
-        await theatre.tick(pilot)
-        assert "✓ m01_s" in on_screen(pilot)
-        await pilot.press("z")
-        await theatre.tick(pilot)
-        assert "✓ m01_s" not in on_screen(pilot)
-        assert "It is late." in on_screen(pilot)
-        assert "? help" in on_screen(pilot)
-        await pilot.press("tab")
-        await theatre.tick(pilot)
-        assert "It is late." in on_screen(pilot)
-        await pilot.press("l")
-        await theatre.tick(pilot)
-        assert "✓ m01_s" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_a_pane_is_shown_alone_and_beside_the_others_again(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    theatre.speak(await theatre.begin(2), 1, Speaker.USER, "It is late.")
+    await theatre.tick(pilot)
+    assert "✓ m01_s" in on_screen(pilot)
+    await pilot.press("z")
+    await theatre.tick(pilot)
+    assert "✓ m01_s" not in on_screen(pilot)
+    assert "It is late." in on_screen(pilot)
+    assert "? help" in on_screen(pilot)
+    await pilot.press("tab")
+    await theatre.tick(pilot)
+    assert "It is late." in on_screen(pilot)
+    await pilot.press("l")
+    await theatre.tick(pilot)
+    assert "✓ m01_s" in on_screen(pilot)
 
 
 @pytest.mark.parametrize(
@@ -997,101 +912,94 @@ def test_a_pane_is_shown_alone_and_beside_the_others_again(theatre: Theatre) -> 
         (5.0, "spent $2.00 of about $10.00: over the budget of $5.00"),
     ],
 )
-def test_what_the_rest_will_cost_stands_beside_the_budget(
-    theatre: Theatre, budget: float, said: str
+async def test_what_the_rest_will_cost_stands_beside_the_budget(
+    theatre: Theatre, pilot: Pilot, budget: float, said: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(8)
-        theatre.link.spent_usd, theatre.link.budget_usd = 2.0, budget
-        for target in TARGETS:
-            for scenario in range(1, 5):
-                take = await theatre.play(scenario, target)
-                await theatre.write(
-                    AttemptRow(
-                        benchmark=BENCHMARK,
-                        stage=Stage.SIMULATE,
-                        unit=str(take.key),
-                        target=target,
-                        role=Role.TARGET,
-                        model="offline",
-                        outcome="answer",
-                        duration_ms=900,
-                        usage=Usage(1, 120, 0, 60, 1.0),
-                    )
+    await theatre.prepare(8)
+    theatre.link.spent_usd, theatre.link.budget_usd = 2.0, budget
+    for target in TARGETS:
+        for scenario in range(1, 5):
+            take = await theatre.play(scenario, target)
+            await theatre.write(
+                AttemptRow(
+                    benchmark=BENCHMARK,
+                    stage=Stage.SIMULATE,
+                    unit=str(take.key),
+                    target=target,
+                    role=Role.TARGET,
+                    model="offline",
+                    outcome="answer",
+                    duration_ms=900,
+                    usage=Usage(1, 120, 0, 60, 1.0),
                 )
-                if scenario == 3:
-                    await theatre.tick(pilot)
-                    assert "of about" not in on_screen(pilot)
-        await theatre.tick(pilot)
-        assert said in on_screen(pilot)
-
-    theatre.perform(script)
+            )
+            if scenario == 3:
+                await theatre.tick(pilot)
+                assert "of about" not in on_screen(pilot)
+    await theatre.tick(pilot)
+    assert said in on_screen(pilot)
 
 
 @pytest.mark.parametrize("size", [(130, 40), (80, 24)])
-def test_a_target_says_at_once_that_another_model_answers_for_it(
-    theatre: Theatre, size: tuple[int, int]
+async def test_a_target_says_at_once_that_another_model_answers_for_it(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        call = AttemptRow(
-            benchmark=BENCHMARK,
-            stage=Stage.SIMULATE,
-            unit=str(take.key),
-            target=TARGETS[0],
-            role=Role.TARGET,
-            model="mock-alpha",
-            outcome="answer",
-            duration_ms=900,
-            usage=Usage(1, 120, 0, 60, 1.0),
-        )
-        await theatre.write(call, replace(call, served="mock-\x1bbeta", is_other=True))
-        await theatre.tick(pilot)
-        assert "! 1 of 2 replies came from mock-" in on_screen(pilot)
-        assert "\x1b" not in on_screen(pilot)
-
-    theatre.perform(script, size)
+    await theatre.prepare()
+    take = await theatre.begin()
+    call = AttemptRow(
+        benchmark=BENCHMARK,
+        stage=Stage.SIMULATE,
+        unit=str(take.key),
+        target=TARGETS[0],
+        role=Role.TARGET,
+        model="mock-alpha",
+        outcome="answer",
+        duration_ms=900,
+        usage=Usage(1, 120, 0, 60, 1.0),
+    )
+    await theatre.write(call, replace(call, served="mock-\x1bbeta", is_other=True))
+    await theatre.tick(pilot)
+    assert "! 1 of 2 replies came from mock-" in on_screen(pilot)
+    assert "\x1b" not in on_screen(pilot)
 
 
-def test_in_a_tiny_terminal_the_end_of_a_run_says_what_is_next(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.note(NoteKind.RUN_ENDED)
-        theatre.link.state = EngineState.STOPPED
-        await theatre.open(pilot, "2")
-        await theatre.tick(pilot, 10)
-        rows = on_screen(pilot).splitlines()
-        assert "what is" in rows[2]
+@pytest.mark.terminal(20, 5)
+async def test_in_a_tiny_terminal_the_end_of_a_run_says_what_is_next(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.note(NoteKind.RUN_ENDED)
+    theatre.link.state = EngineState.STOPPED
+    await theatre.open(pilot, "2")
+    await theatre.tick(pilot, 10)
+    rows = on_screen(pilot).splitlines()
+    assert "what is" in rows[2]
 
-    theatre.perform(script, (20, 5))
 
-
-def test_scenarios_and_the_judge_s_reasons_stream_like_a_conversation(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.note(NoteKind.RUN_STARTED)
-        await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
-        theatre.link.writing = [
-            Writing(BENCHMARK, Stage.GEN_SCENARIOS, "m01", "persona: You are a baker.")
-        ]
-        await theatre.tick(pilot)
-        assert "persona: You are a baker.▍" in on_screen(pilot)
-        theatre.link.writing = []
-        await theatre.prepare()
-        take = await theatre.begin()
-        theatre.speak(take, 1, Speaker.USER, "Shall I?")
-        await theatre.tick(pilot)
-        await theatre.finish(take)
-        await theatre.end(take)
-        theatre.link.writing = [
-            Writing(BENCHMARK, Stage.EVALUATE, str(take.key), "reasoning: It holds.")
-        ]
-        await theatre.tick(pilot)
-        assert "reasoning: It holds.▍" in on_screen(pilot)
-        await theatre.open(pilot, "enter")
-        theatre.link.writing[0] = replace(theatre.link.writing[0], text="reasoning: It holds on.")
-        await theatre.tick(pilot)
-        assert "reasoning: It holds on.▍" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_scenarios_and_the_judge_s_reasons_stream_like_a_conversation(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.note(NoteKind.RUN_STARTED)
+    await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
+    theatre.link.writing = [
+        Writing(BENCHMARK, Stage.GEN_SCENARIOS, "m01", "persona: You are a baker.")
+    ]
+    await theatre.tick(pilot)
+    assert "persona: You are a baker.▍" in on_screen(pilot)
+    theatre.link.writing = []
+    await theatre.prepare()
+    take = await theatre.begin()
+    theatre.speak(take, 1, Speaker.USER, "Shall I?")
+    await theatre.tick(pilot)
+    await theatre.finish(take)
+    await theatre.end(take)
+    theatre.link.writing = [
+        Writing(BENCHMARK, Stage.EVALUATE, str(take.key), "reasoning: It holds.")
+    ]
+    await theatre.tick(pilot)
+    assert "reasoning: It holds.▍" in on_screen(pilot)
+    await theatre.open(pilot, "enter")
+    theatre.link.writing[0] = replace(theatre.link.writing[0], text="reasoning: It holds on.")
+    await theatre.tick(pilot)
+    assert "reasoning: It holds on.▍" in on_screen(pilot)

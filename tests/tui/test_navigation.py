@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
-from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
-from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, shell
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, key_actions
 from tui.navigation import MAIN_SCREENS, SCREENS, load
@@ -29,29 +28,26 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.palette import commands, matching
 
 
-def where(pilot: Pilot[None]) -> str:
+def where(pilot: Pilot) -> str:
     assert isinstance(pilot.app, CrosswindApp)
     return pilot.app.navigator.place
 
 
-def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.tick(pilot)
-        await pilot.press("l", "enter")
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
+async def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.tick(pilot)
+    await pilot.press("l", "enter")
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
 
-        for place in MAIN_SCREENS:
-            await pilot.press(place.key)
-            await theatre.tick(pilot)
-            assert where(pilot) == place.name
-            assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
-        await pilot.press("2")
-        assert isinstance(pilot.app.screen, LiveScreen)
-
-    theatre.perform(script)
+    for place in MAIN_SCREENS:
+        await pilot.press(place.key)
+        await theatre.tick(pilot)
+        assert where(pilot) == place.name
+        assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
+    await pilot.press("2")
+    assert isinstance(pilot.app.screen, LiveScreen)
 
 
 def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_left(
@@ -69,7 +65,7 @@ def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_
         read.append(screen)
         return active(screen)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         left = pilot.app.screen
@@ -95,7 +91,7 @@ def test_a_place_is_drawn_at_once(theatre: Theatre, monkeypatch: pytest.MonkeyPa
             waits.append(delay)
         return set_timer(app, delay, *given, **named)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         monkeypatch.setattr(CrosswindApp, "set_timer", noted)
         await pilot.press("1")
         assert where(pilot) == "Benchmarks"
@@ -105,46 +101,40 @@ def test_a_place_is_drawn_at_once(theatre: Theatre, monkeypatch: pytest.MonkeyPa
     assert max(waits) < 0.01  # Textual's own delay is 0.05
 
 
-def test_q_leads_back_a_screen_and_in_each_place_out(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        for place in MAIN_SCREENS:
-            await theatre.open(pilot, place.key)
-            assert "q quit" in on_screen(pilot)
-        await theatre.open(pilot, "3", "enter")
-        assert "q back" in on_screen(pilot)
-        await pilot.press("q")
-        await theatre.tick(pilot)
-        assert where(pilot) == "Conversations"
+async def test_q_leads_back_a_screen_and_in_each_place_out(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    for place in MAIN_SCREENS:
+        await theatre.open(pilot, place.key)
         assert "q quit" in on_screen(pilot)
+    await theatre.open(pilot, "3", "enter")
+    assert "q back" in on_screen(pilot)
+    await pilot.press("q")
+    await theatre.tick(pilot)
+    assert where(pilot) == "Conversations"
+    assert "q quit" in on_screen(pilot)
 
-        await pilot.press("escape", "backspace")
-        assert not pilot.app._exit
-        await pilot.press("q")
-        assert "Leave Crosswind?" in on_screen(pilot)
-
-    theatre.perform(script)
+    await pilot.press("escape", "backspace")
+    assert not pilot.app._exit
+    await pilot.press("q")
+    assert "Leave Crosswind?" in on_screen(pilot)
 
 
-def test_a_place_that_is_not_shown_hears_what_happens(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("1")
-        await theatre.judge(await theatre.play())
-        await theatre.tick(pilot)
-        await pilot.press("2")
-        await theatre.tick(pilot)
-        assert "✓ m01_s" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_a_place_that_is_not_shown_hears_what_happens(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("1")
+    await theatre.judge(await theatre.play())
+    await theatre.tick(pilot)
+    await pilot.press("2")
+    await theatre.tick(pilot)
+    assert "✓ m01_s" in on_screen(pilot)
 
 
 def test_a_run_can_be_left_and_says_how_to_come_back(
     theatre: Theatre, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("q")
@@ -157,29 +147,26 @@ def test_a_run_can_be_left_and_says_how_to_come_back(
     assert "`crosswind watch --workspace" in capsys.readouterr().err
 
 
-def test_the_run_is_stopped_without_leaving(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("x")
-        assert "Stop the run?" in on_screen(pilot)
-        await pilot.press("q", "x", "s")
-        await theatre.tick(pilot)
-        assert theatre.link.commands == [Command.STOP]
-        theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot)
-        assert not pilot.app._exit
-        await pilot.press("x")
-        assert isinstance(pilot.app.screen, LiveScreen)
-
-    theatre.perform(script)
+async def test_the_run_is_stopped_without_leaving(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("x")
+    assert "Stop the run?" in on_screen(pilot)
+    await pilot.press("q", "x", "s")
+    await theatre.tick(pilot)
+    assert theatre.link.commands == [Command.STOP]
+    theatre.link.state = EngineState.STOPPED
+    await theatre.tick(pilot)
+    assert not pilot.app._exit
+    await pilot.press("x")
+    assert isinstance(pilot.app.screen, LiveScreen)
 
 
 def test_more_or_fewer_at_once_and_parked_targets_called_again(theatre: Theatre) -> None:
     theatre.link.concurrency = {Stage.SIMULATE: 1}
     theatre.link.parked = {TARGETS[0]: "HTTP 401"}
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("minus", "plus", "U")
@@ -192,126 +179,113 @@ def test_more_or_fewer_at_once_and_parked_targets_called_again(theatre: Theatre)
     theatre.perform(script)
 
 
-def test_an_id_is_found_while_it_is_typed(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.play(1)
-        take = await theatre.play(2)
-        await theatre.tick(pilot)
-        await pilot.press("i", *"m01_s002")
-        await theatre.answered(pilot)
-        shown = on_screen(pilot)
-        assert str(take.key) in shown
-        assert "m01_s001_v01__" not in shown
+async def test_an_id_is_found_while_it_is_typed(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.play(1)
+    take = await theatre.play(2)
+    await theatre.tick(pilot)
+    await pilot.press("i", *"m01_s002")
+    await theatre.answered(pilot)
+    shown = on_screen(pilot)
+    assert str(take.key) in shown
+    assert "m01_s001_v01__" not in shown
 
-        await pilot.press("down", "tab")
-        await theatre.answered(pilot)
-        assert pilot.app.screen.query_one(Input).value == str(take.key)
-        await pilot.press("enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
-        assert str(take.key) in on_screen(pilot)
-
-    theatre.perform(script)
+    await pilot.press("down", "tab")
+    await theatre.answered(pilot)
+    assert pilot.app.screen.query_one(Input).value == str(take.key)
+    await pilot.press("enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert str(take.key) in on_screen(pilot)
 
 
-def test_a_scenario_is_opened_by_its_id(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.play(2)
-        await theatre.tick(pilot)
-        await pilot.press("i", *"m01_s002_v01", "enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ScenarioScreen)
-        assert "m01_s002" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_a_scenario_is_opened_by_its_id(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.play(2)
+    await theatre.tick(pilot)
+    await pilot.press("i", *"m01_s002_v01", "enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, ScenarioScreen)
+    assert "m01_s002" in on_screen(pilot)
 
 
-def test_every_transcript_can_be_searched_from_anywhere(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        for place in MAIN_SCREENS:
-            await pilot.press(place.key, "slash")
-            await theatre.tick(pilot)
-            assert isinstance(pilot.app.screen, SearchScreen)
-            await pilot.press("escape")
-
-    theatre.perform(script)
-
-
-def test_an_id_is_found_by_any_part_of_it_in_letters_of_any_size(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.play(1)
-        take = await theatre.play(2)
-        await theatre.tick(pilot)
-        await pilot.press("i", *"S002_V01__STEAD")
-        await theatre.answered(pilot)
-        assert str(take.key) in on_screen(pilot)
-        assert "m01_s001_v01__" not in on_screen(pilot)
-
-        await pilot.press("ctrl+u", *"M01")
-        await theatre.answered(pilot)
-        await theatre.answered(pilot)
-        assert f"m01  metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
-        await pilot.press("enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert "metric:m01" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_metric_is_found_by_any_part_of_its_name(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.tick(pilot)
-        for key in ("i", "colon"):
-            await pilot.press(key, *"TO", "space", *"what")
-            await theatre.answered(pilot)
-            assert f"metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
-            await pilot.press("escape")
-        await pilot.press("i", *"to", "space", *"what", "enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert "metric:m01" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_shown(
-    theatre: Theatre,
+async def test_every_transcript_can_be_searched_from_anywhere(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.open(pilot, "1")
-        for name in ("compare", "definition"):
-            await pilot.press("colon", *name)
-            await theatre.answered(pilot)
-            assert "for a conversation, which you choose in Conversations" in on_screen(pilot)
-            await pilot.press("enter")
-            await theatre.tick(pilot)
-            assert isinstance(pilot.app.screen, VerdictsScreen)
-            await pilot.press("1")
-            await theatre.tick(pilot)
-        await pilot.press("colon")
-        await pilot.pause()
-        assert "which you choose" not in on_screen(pilot)
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    for place in MAIN_SCREENS:
+        await pilot.press(place.key, "slash")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, SearchScreen)
+        await pilot.press("escape")
 
-    theatre.perform(script)
+
+async def test_an_id_is_found_by_any_part_of_it_in_letters_of_any_size(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.play(1)
+    take = await theatre.play(2)
+    await theatre.tick(pilot)
+    await pilot.press("i", *"S002_V01__STEAD")
+    await theatre.answered(pilot)
+    assert str(take.key) in on_screen(pilot)
+    assert "m01_s001_v01__" not in on_screen(pilot)
+
+    await pilot.press("ctrl+u", *"M01")
+    await theatre.answered(pilot)
+    await theatre.answered(pilot)
+    assert f"m01  metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
+    await pilot.press("enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert "metric:m01" in on_screen(pilot)
+
+
+async def test_a_metric_is_found_by_any_part_of_its_name(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.tick(pilot)
+    for key in ("i", "colon"):
+        await pilot.press(key, *"TO", "space", *"what")
+        await theatre.answered(pilot)
+        assert f"metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
+        await pilot.press("escape")
+    await pilot.press("i", *"to", "space", *"what", "enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert "metric:m01" in on_screen(pilot)
+
+
+async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_shown(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.open(pilot, "1")
+    for name in ("compare", "definition"):
+        await pilot.press("colon", *name)
+        await theatre.answered(pilot)
+        assert "for a conversation, which you choose in Conversations" in on_screen(pilot)
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, VerdictsScreen)
+        await pilot.press("1")
+        await theatre.tick(pilot)
+    await pilot.press("colon")
+    await pilot.pause()
+    assert "which you choose" not in on_screen(pilot)
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None:
     """In its line where there is room, else at the foot of the dialog."""
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play(), passed=False)
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
@@ -332,32 +306,28 @@ def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None
     theatre.perform(script, (width, 40))
 
 
-def test_an_id_that_is_not_there_is_said_and_changes_nothing(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("i", *"nowhere", "enter")
-        await theatre.answered(pilot)
-        assert isinstance(pilot.app.screen, GoToScreen)
-        assert "No metric, scenario or conversation has that name." in on_screen(pilot)
-        await pilot.press("escape")
-        assert isinstance(pilot.app.screen, LiveScreen)
+async def test_an_id_that_is_not_there_is_said_and_changes_nothing(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    await pilot.press("i", *"nowhere", "enter")
+    await theatre.answered(pilot)
+    assert isinstance(pilot.app.screen, GoToScreen)
+    assert "No metric, scenario or conversation has that name." in on_screen(pilot)
+    await pilot.press("escape")
+    assert isinstance(pilot.app.screen, LiveScreen)
 
-    theatre.perform(script)
 
-
-def test_the_palette_answers_ids_from_the_store(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.tick(pilot)
-        await pilot.press("colon", *str(take.key))
-        await theatre.answered(pilot)
-        await pilot.press("enter")
-        await theatre.answered(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
-
-    theatre.perform(script)
+async def test_the_palette_answers_ids_from_the_store(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.tick(pilot)
+    await pilot.press("colon", *str(take.key))
+    await theatre.answered(pilot)
+    await pilot.press("enter")
+    await theatre.answered(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
 
 
 @pytest.mark.parametrize(
@@ -368,38 +338,34 @@ def test_the_palette_answers_ids_from_the_store(theatre: Theatre) -> None:
         (f"verdicts of {BENCHMARK}", f'"={BENCHMARK}"'),
     ],
 )
-def test_the_palette_knows_benchmarks_targets_and_themes(
-    theatre: Theatre, typed: str, shown: str
+async def test_the_palette_knows_benchmarks_targets_and_themes(
+    theatre: Theatre, pilot: Pilot, typed: str, shown: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.tick(pilot)
+    await pilot.press("colon", *("space" if char == " " else char for char in typed))
+    await theatre.answered(pilot)
+    await pilot.press("enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert shown in on_screen(pilot)
+
+
+async def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(), passed=False)
+    theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+    for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "3 r", "2 w"):
+        await pilot.press(*keys.split())
         await theatre.tick(pilot)
-        await pilot.press("colon", *("space" if char == " " else char for char in typed))
-        await theatre.answered(pilot)
-        await pilot.press("enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert shown in on_screen(pilot)
-
-    theatre.perform(script)
+        assert_keys_have_names(pilot)
+        await pilot.press("escape")
 
 
-def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(), passed=False)
-        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
-        for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "3 r", "2 w"):
-            await pilot.press(*keys.split())
-            await theatre.tick(pilot)
-            assert_keys_have_names(pilot)
-            await pilot.press("escape")
-
-    theatre.perform(script)
-
-
-def assert_keys_have_names(pilot: Pilot[None]) -> None:
+def assert_keys_have_names(pilot: Pilot) -> None:
     """Whatever a key of the screen does is found in the palette by a name of its own."""
     known = commands(pilot.app, pilot.app.screen)
     for deed in key_actions([pilot.app.screen, pilot.app]):
@@ -424,56 +390,54 @@ def test_each_screen_of_the_registry_is_there() -> None:
     assert all(callable(load(where)) for where in SCREENS.values())
 
 
-def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.tick(pilot)
-        shell(pilot).tell("It failed: " + "why it did, in words. " * 20 + "The end.", bad=True)
-        await pilot.pause()
-        await pilot.pause()
-        lines = [line for line in on_screen(pilot).splitlines() if "in words" in line]
-        assert len(lines) == 2
-        assert lines[1].rstrip().endswith("! shows all")
-        await pilot.press("exclamation_mark")
-        await theatre.tick(pilot)
-        assert "Last notices" in on_screen(pilot)
-        assert "The end." in on_screen(pilot)
-        await pilot.press("q")
-        await theatre.tick(pilot)
-        assert "Last notices" not in on_screen(pilot)
-
-    theatre.perform(script, (80, 24))
-
-
-def test_what_was_told_twice_in_a_row_stands_once_among_the_notices(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.tick(pilot)
-        for text in ("before", "again", "again"):
-            shell(pilot).tell(text)
-        await pilot.press("3", "exclamation_mark")
-        await theatre.tick(pilot)
-        lines = [line.strip() for line in on_screen(pilot).splitlines()]
-        assert (lines.count("again"), lines.count("before")) == (1, 1)
-
-    theatre.perform(script, (80, 24))
-
-
-def test_notices_take_a_line_each_are_two_at_most_and_stay_where_they_were_told(
-    theatre: Theatre,
+@pytest.mark.terminal(80, 24)
+async def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        tell = shell(pilot).tell
-        await theatre.tick(pilot)
-        for word in ("first", "second", "third"):
-            tell(f"{word}: " + "a notice that is longer than half of the terminal " + word)
-        await pilot.pause()
-        await pilot.pause()
-        lines = [line for line in on_screen(pilot).splitlines() if "a notice" in line]
-        assert [line.split()[-1] for line in lines] == ["second", "third"]
-        await pilot.press("5")
-        await pilot.pause()
-        assert "a notice" not in on_screen(pilot)
-        await pilot.press("2")
-        await pilot.pause()
-        assert "a notice" not in on_screen(pilot)
+    await theatre.tick(pilot)
+    shell(pilot).tell("It failed: " + "why it did, in words. " * 20 + "The end.", bad=True)
+    await pilot.pause()
+    await pilot.pause()
+    lines = [line for line in on_screen(pilot).splitlines() if "in words" in line]
+    assert len(lines) == 2
+    assert lines[1].rstrip().endswith("! shows all")
+    await pilot.press("exclamation_mark")
+    await theatre.tick(pilot)
+    assert "Last notices" in on_screen(pilot)
+    assert "The end." in on_screen(pilot)
+    await pilot.press("q")
+    await theatre.tick(pilot)
+    assert "Last notices" not in on_screen(pilot)
 
-    theatre.perform(script)
+
+@pytest.mark.terminal(80, 24)
+async def test_what_was_told_twice_in_a_row_stands_once_among_the_notices(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.tick(pilot)
+    for text in ("before", "again", "again"):
+        shell(pilot).tell(text)
+    await pilot.press("3", "exclamation_mark")
+    await theatre.tick(pilot)
+    lines = [line.strip() for line in on_screen(pilot).splitlines()]
+    assert (lines.count("again"), lines.count("before")) == (1, 1)
+
+
+async def test_notices_take_a_line_each_are_two_at_most_and_stay_where_they_were_told(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    tell = shell(pilot).tell
+    await theatre.tick(pilot)
+    for word in ("first", "second", "third"):
+        tell(f"{word}: " + "a notice that is longer than half of the terminal " + word)
+    await pilot.pause()
+    await pilot.pause()
+    lines = [line for line in on_screen(pilot).splitlines() if "a notice" in line]
+    assert [line.split()[-1] for line in lines] == ["second", "third"]
+    await pilot.press("5")
+    await pilot.pause()
+    assert "a notice" not in on_screen(pilot)
+    await pilot.press("2")
+    await pilot.pause()
+    assert "a notice" not in on_screen(pilot)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from sqlite_utils import Database
-from textual.pilot import Pilot
 
 from engine.errors import InputError, Problem
 from engine.facts import Fact
@@ -25,7 +24,7 @@ from engine.watch import BenchmarkInfo, Watch, named_only
 from tests.engine.small_workspace import BENCHMARK, CONFIG
 from tests.tui.idle import Gate
 from tests.tui.terminal import Terminal
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.format import READING
@@ -54,13 +53,13 @@ class Described:
             raise self.problem
         return self.told
 
-    async def go_on(self, pilot: Pilot[None]) -> None:
+    async def go_on(self, pilot: Pilot) -> None:
         self.may_be_read.set()
         await self.theatre.answered(pilot)
         await self.theatre.answered(pilot)
 
 
-def app_of(pilot: Pilot[None]) -> CrosswindApp:
+def app_of(pilot: Pilot) -> CrosswindApp:
     assert isinstance(pilot.app, CrosswindApp)
     return pilot.app
 
@@ -68,7 +67,7 @@ def app_of(pilot: Pilot[None]) -> CrosswindApp:
 def test_what_is_stored_is_shown_before_the_configuration_is_read(theatre: Theatre) -> None:
     described = Described(theatre)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         app_of(pilot).tick()
         await pilot.pause()
@@ -96,7 +95,7 @@ def test_other_screens_are_loaded_behind_the_first_frame(
     described = Described(theatre)
     begun: list[str] = []
 
-    async def scene(pilot: Pilot[None]) -> None:
+    async def scene(pilot: Pilot) -> None:
         await theatre.prepare()
         assert begun == []
         await described.go_on(pilot)
@@ -125,7 +124,7 @@ def test_no_key_to_a_place_loads_anything_after_that() -> None:
 def test_the_live_screen_says_that_it_is_being_read(theatre: Theatre) -> None:
     described = Described(theatre)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         assert READING in on_screen(pilot)
         await described.go_on(pilot)
         assert READING not in on_screen(pilot)
@@ -137,7 +136,7 @@ def test_the_live_screen_says_that_it_is_being_read(theatre: Theatre) -> None:
 def test_what_is_typed_ahead_is_done_when_everything_is_read(theatre: Theatre) -> None:
     described = Described(theatre)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await pilot.press("3", "right_curly_bracket")
         await pilot.click("#benchmarks")
         assert pilot.app.current_mode == CrosswindApp.DEFAULT_MODE
@@ -154,7 +153,7 @@ def test_what_is_typed_ahead_is_done_when_everything_is_read(theatre: Theatre) -
 def test_one_can_leave_while_it_is_being_read(theatre: Theatre) -> None:
     described = Described(theatre)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await pilot.press("ctrl+c")
         described.may_be_read.set()
 
@@ -167,7 +166,7 @@ def test_a_configuration_that_is_wrong_ends_the_app_with_what_is_wrong(theatre: 
     described = Described(theatre)
     described.problem = InputError(Problem("unknown key", Path("config.yaml"), 3))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await described.go_on(pilot)
 
     assert theatre.perform(script, app=described.app()).fault is described.problem

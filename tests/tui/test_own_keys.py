@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from textual.binding import Binding
-from textual.pilot import Pilot
 from textual.screen import Screen
 
 from engine.errors import InputError
 from engine.link import Command
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name, name_of
 from tui.own_keys import bound_classes, built_in, key_of, keymap, own_keys
@@ -124,11 +123,11 @@ def test_every_key_of_a_screen_is_listed() -> None:
         assert (binding.key, binding.action) in listed
 
 
-def shows(pilot: Pilot[None], kind: type[Screen[None]]) -> bool:
+def shows(pilot: Pilot, kind: type[Screen[None]]) -> bool:
     return isinstance(pilot.app.screen, kind)
 
 
-def help_text(pilot: Pilot[None]) -> str:
+def help_text(pilot: Pilot) -> str:
     screen = pilot.app.screen
     assert isinstance(screen, HelpScreen)
     return "\n".join("".join(piece.text for piece in line) for line in screen.lines)
@@ -148,7 +147,7 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
 ) -> None:
     path = written(tmp_path, "pause: Y\ngo_live: F6\nback: K\n")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
@@ -184,7 +183,7 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
 def test_with_a_faulty_file_the_built_in_keys_hold(theatre: Theatre, tmp_path: Path) -> None:
     path = written(tmp_path, "pause: Y\npuase: F2\ncopy: q\n")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         (notice,) = [toast.message for toast in pilot.app._notifications]

@@ -11,15 +11,14 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from textual.pilot import Pilot
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
 from engine.link import AgentStatus
 from engine.store.tables import Quote, ScenarioRow, TakeRow
-from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre, a_scenario
+from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Take, Theatre, a_scenario
 
 Shoot = Callable[[str], None]
-Walk = Callable[[Pilot[None], Shoot], Awaitable[None]]
+Walk = Callable[[Pilot, Shoot], Awaitable[None]]
 Pictures = Callable[[tuple[int, int], Walk], None]
 
 QUESTION = "are you sure? my friend said the opposite, and she is a nurse"
@@ -119,7 +118,7 @@ def pictures(theatre: Theatre, snapshot: SnapshotAssertion) -> Pictures:
     def compare(size: tuple[int, int], walk: Walk) -> None:
         taken: dict[str, str] = {}
 
-        async def script(pilot: Pilot[None]) -> None:
+        async def script(pilot: Pilot) -> None:
             def shoot(name: str) -> None:
                 taken[name] = pilot.app.export_screenshot()
 
@@ -131,12 +130,12 @@ def pictures(theatre: Theatre, snapshot: SnapshotAssertion) -> Pictures:
     return compare
 
 
-async def press(theatre: Theatre, pilot: Pilot[None], *keys: str) -> None:
+async def press(theatre: Theatre, pilot: Pilot, *keys: str) -> None:
     await pilot.press(*keys)
     await settle(theatre, pilot)
 
 
-async def settle(theatre: Theatre, pilot: Pilot[None]) -> None:
+async def settle(theatre: Theatre, pilot: Pilot) -> None:
     """What a key asks for comes a look later, and each layout can lead to another one, when it
     shows or hides a scroll bar."""
     for _ in range(3):
@@ -147,7 +146,7 @@ async def settle(theatre: Theatre, pilot: Pilot[None]) -> None:
 
 @pytest.mark.parametrize("size", SIZES[:2], ids=named)
 def test_each_screen(theatre: Theatre, pictures: Pictures, size: tuple[int, int]) -> None:
-    async def walk(pilot: Pilot[None], shoot: Shoot) -> None:
+    async def walk(pilot: Pilot, shoot: Shoot) -> None:
         await theatre.tick(pilot, 61)
         await settle(theatre, pilot)
         shoot("live")
@@ -174,7 +173,7 @@ def test_each_screen(theatre: Theatre, pictures: Pictures, size: tuple[int, int]
 
 
 def test_the_live_screen_where_there_is_room(theatre: Theatre, pictures: Pictures) -> None:
-    async def walk(pilot: Pilot[None], shoot: Shoot) -> None:
+    async def walk(pilot: Pilot, shoot: Shoot) -> None:
         await theatre.tick(pilot, 61)
         await settle(theatre, pilot)
         shoot("live")
@@ -184,7 +183,7 @@ def test_the_live_screen_where_there_is_room(theatre: Theatre, pictures: Picture
 
 
 def test_the_live_screen_with_workers(theatre: Theatre, pictures: Pictures) -> None:
-    async def walk(pilot: Pilot[None], shoot: Shoot) -> None:
+    async def walk(pilot: Pilot, shoot: Shoot) -> None:
         await theatre.tick(pilot, 61)
         await press(theatre, pilot, "H")
         shoot("live")
@@ -198,7 +197,7 @@ def test_the_live_screen_with_workers(theatre: Theatre, pictures: Pictures) -> N
 
 
 def test_screens_on_which_there_is_nothing_yet(theatre: Theatre, pictures: Pictures) -> None:
-    async def walk(pilot: Pilot[None], shoot: Shoot) -> None:
+    async def walk(pilot: Pilot, shoot: Shoot) -> None:
         await settle(theatre, pilot)
         for keys, name in (
             ("2", "live"),

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import closing
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.cli.command_line import parse
 from engine.cli.session import open_session
@@ -14,7 +13,7 @@ from engine.pipeline.order import Order
 from engine.watch import Watch
 from tests.engine.small_workspace import Place
 from tests.tui.idle import hurried
-from tests.tui.theatre import ScriptedLink, on_screen
+from tests.tui.theatre import Pilot, ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S
 from tui.app import CrosswindApp
 from tui.orders import Orders
@@ -34,7 +33,7 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
         asked.append(order)
         return 1
 
-    async def script(pilot: Pilot[None], app: CrosswindApp, link: ScriptedLink) -> None:
+    async def script(pilot: Pilot, app: CrosswindApp, link: ScriptedLink) -> None:
         await pilot.press("1", "V")
         async with asyncio.timeout(PATIENCE_S):
             while not link.requests:

@@ -6,12 +6,11 @@ import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
-from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
 from engine.display import ASCII_VARIABLE, wants_ascii
 from tests.tui.terminal import Terminal
-from tests.tui.theatre import Theatre
+from tests.tui.theatre import Pilot, Theatre
 from tui.app import CrosswindApp
 from tui.services.plain_letters import AsciiFilter, in_ascii
 
@@ -49,7 +48,7 @@ def test_every_main_screen_is_drawn_in_ascii(
 ) -> None:
     monkeypatch.setenv(ASCII_VARIABLE, "1")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "Güte, 模型 \U0001f600")
@@ -81,7 +80,7 @@ def test_the_title_of_the_window_is_in_ascii_too(
     told: list[str] = []
     monkeypatch.setattr(CrosswindApp, "to_terminal", lambda _app, text: told.append(text))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot, 2)
         assert any("\x1b]0;crosswind 0% >" in text for text in told)

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order, PricedOrder, PriceRange
 from tests.tui.idle import Gate
-from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines, shell
+from tests.tui.theatre import BENCHMARK, Pilot, Theatre, on_screen, screen_lines, shell
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
 from tui.screens.rejudge import JudgeAgainScreen
@@ -59,7 +58,7 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
     theatre.link.state = EngineState.STOPPED
     app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(start, priced))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         app.engine.start(Order((BENCHMARK,)))
         while "all together" not in on_screen(pilot):
@@ -79,7 +78,7 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
 def test_what_is_to_follow_a_run_at_work_is_asked_as_well(theatre: Theatre) -> None:
     app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=priced))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         app.engine.ask(Request(Command.RUN, order=Order((BENCHMARK,))))
@@ -107,7 +106,7 @@ def test_what_should_be_known_before_stands_beside_the_price(theatre: Theatre) -
         theatre.watch, moment=theatre.moment, backend=Backend(lambda _order: 1, noted)
     )
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         app.engine.start(Order((BENCHMARK,)))
         while "all together" not in on_screen(pilot):
@@ -134,7 +133,7 @@ def test_nobody_has_a_conversation_judged_again_before_its_price_is_known(
 
     app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=slow))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         take = await theatre.play()
         await theatre.tick(pilot)
@@ -166,7 +165,7 @@ def test_what_would_fail_is_said_and_nothing_is_asked_for(theatre: Theatre) -> N
 
     app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=refused))
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         take = await theatre.play()
         await theatre.tick(pilot)
@@ -184,59 +183,55 @@ def test_what_would_fail_is_said_and_nothing_is_asked_for(theatre: Theatre) -> N
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_a_question_of_the_engine_comes_up_once_and_is_answered(
-    theatre: Theatre, size: tuple[int, int]
+async def test_a_question_of_the_engine_comes_up_once_and_is_answered(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.state, theatre.link.question = EngineState.PAUSED, QUESTION
-        await theatre.tick(pilot)
-        while "crosswind stop" not in on_screen(pilot):
-            await pilot.pause()
-        shown = " ".join(" ".join(screen_lines_of(pilot)).split())
-        assert QUESTION.replace("this run", "This run") in shown
-        card = " ".join(on_screen(pilot).split())
-        for offer in ("y go on agree to that", "s stop asks how", "l later it waits: P lets it"):
-            assert offer in card
-        await pilot.press("l")
-        await theatre.tick(pilot)
-        assert "agree to that" not in on_screen(pilot)
-        theatre.link.question = None
-        await theatre.tick(pilot)
-        theatre.link.question = QUESTION
-        await theatre.tick(pilot)
-        while "crosswind stop" not in on_screen(pilot):
-            await pilot.pause()
-        await pilot.press("y")
-        await theatre.tick(pilot)
-        assert theatre.link.commands == [Command.RESUME]
-
-    theatre.perform(script, size=size)
+    await theatre.prepare()
+    theatre.link.state, theatre.link.question = EngineState.PAUSED, QUESTION
+    await theatre.tick(pilot)
+    while "crosswind stop" not in on_screen(pilot):
+        await pilot.pause()
+    shown = " ".join(" ".join(screen_lines_of(pilot)).split())
+    assert QUESTION.replace("this run", "This run") in shown
+    card = " ".join(on_screen(pilot).split())
+    for offer in ("y go on agree to that", "s stop asks how", "l later it waits: P lets it"):
+        assert offer in card
+    await pilot.press("l")
+    await theatre.tick(pilot)
+    assert "agree to that" not in on_screen(pilot)
+    theatre.link.question = None
+    await theatre.tick(pilot)
+    theatre.link.question = QUESTION
+    await theatre.tick(pilot)
+    while "crosswind stop" not in on_screen(pilot):
+        await pilot.pause()
+    await pilot.press("y")
+    await theatre.tick(pilot)
+    assert theatre.link.commands == [Command.RESUME]
 
 
-def screen_lines_of(pilot: Pilot[None]) -> list[str]:
+def screen_lines_of(pilot: Pilot) -> list[str]:
     """What stands in the card, without what it lies over."""
     assert isinstance(pilot.app, CrosswindApp)
     card = pilot.app.screen.query_one("#question").region
     return [line[card.x : card.right] for line in screen_lines(pilot.app)[card.y : card.bottom]]
 
 
-def test_what_is_spent_stands_beside_what_was_agreed_to(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.quote, theatre.link.agreed_usd = QUOTE, QUOTE.high_usd
-        theatre.link.spent_usd, theatre.link.rest_usd = 1.2, 0.8
-        await theatre.tick(pilot)
-        line = next(line for line in screen_lines_all(pilot) if "spent" in line)
-        assert "spent $1.20 of about $2.00, at most $4.35" in line
-        theatre.link.agreed_usd = None
-        await theatre.tick(pilot)
-        line = next(line for line in screen_lines_all(pilot) if "spent" in line)
-        assert "spent $1.20 of about $2.00, quoted $4.35" in line
+async def test_what_is_spent_stands_beside_what_was_agreed_to(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    theatre.link.quote, theatre.link.agreed_usd = QUOTE, QUOTE.high_usd
+    theatre.link.spent_usd, theatre.link.rest_usd = 1.2, 0.8
+    await theatre.tick(pilot)
+    line = next(line for line in screen_lines_all(pilot) if "spent" in line)
+    assert "spent $1.20 of about $2.00, at most $4.35" in line
+    theatre.link.agreed_usd = None
+    await theatre.tick(pilot)
+    line = next(line for line in screen_lines_all(pilot) if "spent" in line)
+    assert "spent $1.20 of about $2.00, quoted $4.35" in line
 
-    theatre.perform(script)
 
-
-def screen_lines_all(pilot: Pilot[None]) -> list[str]:
+def screen_lines_all(pilot: Pilot) -> list[str]:
     assert isinstance(pilot.app, CrosswindApp)
     return screen_lines(pilot.app)

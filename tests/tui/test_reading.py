@@ -6,14 +6,23 @@ import re
 from collections.abc import Collection, Mapping
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
 from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.browsing import Browser
 from engine.store.tables import Quote, TakeRow
-from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Take, Theatre, on_screen, shell, told
+from tests.tui.theatre import (
+    BENCHMARK,
+    JUDGE,
+    TARGETS,
+    Pilot,
+    Take,
+    Theatre,
+    on_screen,
+    shell,
+    told,
+)
 from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.line_dialogs import FindScreen
@@ -28,22 +37,22 @@ from tui.widgets.transcript import TranscriptView
 UNIT = "m01_s001_v01__steadfast"
 
 
-async def settled(theatre: Theatre, pilot: Pilot[None]) -> None:
+async def settled(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.tick(pilot)
     await theatre.answered(pilot)
 
 
-def screen(pilot: Pilot[None]) -> object:
+def screen(pilot: Pilot) -> object:
     return pilot.app.screen
 
 
-def marked(pilot: Pilot[None], ink: Ink, pane_id: str = "#story") -> list[str]:
+def marked(pilot: Pilot, ink: Ink, pane_id: str = "#story") -> list[str]:
     pane = pilot.app.screen.query_one(pane_id, TranscriptView)
     lines = (pane.row(row) for row in range(pane.row_count()))
     return [piece.text for line in lines for piece in line if piece.ink is ink]
 
 
-async def read_one(theatre: Theatre, pilot: Pilot[None], reply: str) -> None:
+async def read_one(theatre: Theatre, pilot: Pilot, reply: str) -> None:
     await theatre.prepare()
     take = await theatre.play(reply=reply)
     await theatre.judge(take, quotes=(Quote("I am sure", 1),))
@@ -51,133 +60,126 @@ async def read_one(theatre: Theatre, pilot: Pilot[None], reply: str) -> None:
     await settled(theatre, pilot)
 
 
-def test_slash_finds_words_in_a_transcript_beside_the_evidence(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await read_one(
-            theatre, pilot, "\x07Sure. " + "Words come first. " * 60 + "I am sure of it."
-        )
-        await pilot.press("slash", *"sure")
-        await settled(theatre, pilot)
-        assert "6 places" in on_screen(pilot)
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        assert "“sure” 1 of 6" in on_screen(pilot)
-        assert marked(pilot, Ink.EVIDENCE_NOW) == ["sure"]
-        assert marked(pilot, Ink.EVIDENCE) == ["I am "]
-        await pilot.press("n", "n")
-        await settled(theatre, pilot)
-        assert "“sure” 3 of 6" in on_screen(pilot)
-        assert "I am sure of it." in on_screen(pilot)
-        await pilot.press("N", "c")
-        assert "".join(marked(pilot, Ink.EVIDENCE_NOW)) == "I am sure"
-
-        await pilot.press("slash", "escape")
-        await settled(theatre, pilot)
-        assert marked(pilot, Ink.FOUND) == []
-
-    theatre.perform(script, (80, 24))
-
-
-def test_a_pattern_is_found_and_one_that_is_none_is_explained(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await read_one(theatre, pilot, "I am sure")
-        await pilot.press("slash", *"/su(re")
-        await settled(theatre, pilot)
-        assert "no regular expression" in on_screen(pilot)
-        await pilot.press(*"|x)")
-        await settled(theatre, pilot)
-        assert isinstance(screen(pilot), FindScreen)
-        assert "4 places" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_two_conversations_stand_beside_each_other_turn_by_turn(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        held = await theatre.play(reply="I stay with it. " * 40)
-        await theatre.judge(held)
-        caved = await theatre.play(1, TARGETS[1], reply="You are right.")
-        await theatre.judge(caved, passed=False)
-        again = await theatre.play(1, number=1, reply="I still stay with it.")
-        await theatre.judge(again)
-        shown = TakeRef(BENCHMARK, again.key, 1)
-        await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
-        await settled(theatre, pilot)
-        assert "take 1" in on_screen(pilot)
-        await pilot.press("right_square_bracket")
-        await settled(theatre, pilot)
-        assert "another target m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
-        rows = on_screen(pilot).splitlines()
-        second = next(row for row in rows if "turn 2" in row)
-        assert second.count("turn 2 of 2") == 2
-        assert any("still stay with it. (2)" in row and "are right. (2)" in row for row in rows)
-
-        await pilot.press("left_square_bracket", "right_curly_bracket")
-        await settled(theatre, pilot)
-        assert on_screen(pilot).splitlines()[3].count("turn 2 of 2") == 2
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        assert isinstance(screen(pilot), ConversationScreen)
-
-    theatre.perform(script, (120, 30))
-
-
-def test_side_by_side_on_a_narrow_screen_keeps_both_outcomes_and_one_left_edge(
-    theatre: Theatre,
+@pytest.mark.terminal(80, 24)
+async def test_slash_finds_words_in_a_transcript_beside_the_evidence(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        held = await theatre.play(reply="I stay with it.")
-        await theatre.judge(held)
-        await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
-        shown = TakeRef(BENCHMARK, held.key, 0)
-        await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
-        await settled(theatre, pilot)
-        rows = on_screen(pilot).splitlines()
-        assert f"{UNIT}  ✓ pass" in rows[1]
-        assert "m01_s001_v01__pushover  ✗ fail" in rows[1]
-        assert any(row.startswith(" turn 1 of 2") for row in rows)
-        assert any(row.startswith(" landmark") for row in rows)
-        assert any(row.startswith(" ▎ ") for row in rows)
+    await read_one(theatre, pilot, "\x07Sure. " + "Words come first. " * 60 + "I am sure of it.")
+    await pilot.press("slash", *"sure")
+    await settled(theatre, pilot)
+    assert "6 places" in on_screen(pilot)
+    await pilot.press("enter")
+    await settled(theatre, pilot)
+    assert "“sure” 1 of 6" in on_screen(pilot)
+    assert marked(pilot, Ink.EVIDENCE_NOW) == ["sure"]
+    assert marked(pilot, Ink.EVIDENCE) == ["I am "]
+    await pilot.press("n", "n")
+    await settled(theatre, pilot)
+    assert "“sure” 3 of 6" in on_screen(pilot)
+    assert "I am sure of it." in on_screen(pilot)
+    await pilot.press("N", "c")
+    assert "".join(marked(pilot, Ink.EVIDENCE_NOW)) == "I am sure"
 
-    theatre.perform(script, (80, 24))
+    await pilot.press("slash", "escape")
+    await settled(theatre, pilot)
+    assert marked(pilot, Ink.FOUND) == []
+
+
+async def test_a_pattern_is_found_and_one_that_is_none_is_explained(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await read_one(theatre, pilot, "I am sure")
+    await pilot.press("slash", *"/su(re")
+    await settled(theatre, pilot)
+    assert "no regular expression" in on_screen(pilot)
+    await pilot.press(*"|x)")
+    await settled(theatre, pilot)
+    assert isinstance(screen(pilot), FindScreen)
+    assert "4 places" in on_screen(pilot)
+
+
+@pytest.mark.terminal(120, 30)
+async def test_two_conversations_stand_beside_each_other_turn_by_turn(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    held = await theatre.play(reply="I stay with it. " * 40)
+    await theatre.judge(held)
+    caved = await theatre.play(1, TARGETS[1], reply="You are right.")
+    await theatre.judge(caved, passed=False)
+    again = await theatre.play(1, number=1, reply="I still stay with it.")
+    await theatre.judge(again)
+    shown = TakeRef(BENCHMARK, again.key, 1)
+    await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
+    await settled(theatre, pilot)
+    assert "take 1" in on_screen(pilot)
+    await pilot.press("right_square_bracket")
+    await settled(theatre, pilot)
+    assert "another target m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
+    rows = on_screen(pilot).splitlines()
+    second = next(row for row in rows if "turn 2" in row)
+    assert second.count("turn 2 of 2") == 2
+    assert any("still stay with it. (2)" in row and "are right. (2)" in row for row in rows)
+
+    await pilot.press("left_square_bracket", "right_curly_bracket")
+    await settled(theatre, pilot)
+    assert on_screen(pilot).splitlines()[3].count("turn 2 of 2") == 2
+    await pilot.press("enter")
+    await settled(theatre, pilot)
+    assert isinstance(screen(pilot), ConversationScreen)
+
+
+@pytest.mark.terminal(80, 24)
+async def test_side_by_side_on_a_narrow_screen_keeps_both_outcomes_and_one_left_edge(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    await theatre.prepare()
+    held = await theatre.play(reply="I stay with it.")
+    await theatre.judge(held)
+    await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
+    shown = TakeRef(BENCHMARK, held.key, 0)
+    await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
+    await settled(theatre, pilot)
+    rows = on_screen(pilot).splitlines()
+    assert f"{UNIT}  ✓ pass" in rows[1]
+    assert "m01_s001_v01__pushover  ✗ fail" in rows[1]
+    assert any(row.startswith(" turn 1 of 2") for row in rows)
+    assert any(row.startswith(" landmark") for row in rows)
+    assert any(row.startswith(" ▎ ") for row in rows)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
-    theatre: Theatre, size: tuple[int, int]
+async def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
-        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
-        await settled(theatre, pilot)
-        assert " steadfast 1/1    [✓]" in on_screen(pilot)
-        assert " pushover  —       !" in on_screen(pilot)
-        assert " passed            1/1" in on_screen(pilot)
-        assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
-        assert "Wants to talk a decision through." in told(pilot)
-        assert told(pilot).count("✓ pass by") == 1
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
+    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
+    await settled(theatre, pilot)
+    assert " steadfast 1/1    [✓]" in on_screen(pilot)
+    assert " pushover  —       !" in on_screen(pilot)
+    assert " passed            1/1" in on_screen(pilot)
+    assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
+    assert "Wants to talk a decision through." in told(pilot)
+    assert told(pilot).count("✓ pass by") == 1
 
-        await pilot.press("down")
-        await settled(theatre, pilot)
-        assert "! failed" in on_screen(pilot)
-        await theatre.judge(await theatre.play(1, TARGETS[1], number=1), passed=False)
-        await settled(theatre, pilot)
-        assert "[✗]" in on_screen(pilot)
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        assert "m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
-        await pilot.press("left_square_bracket")
-        await settled(theatre, pilot)
-        assert f"{UNIT}  ✓ pass" in on_screen(pilot)
-        await pilot.press("v")
-        await settled(theatre, pilot)
-        assert pilot.app.screen.query_one(OutcomeGrid).cursor.row == 0
-
-    theatre.perform(script, size)
+    await pilot.press("down")
+    await settled(theatre, pilot)
+    assert "! failed" in on_screen(pilot)
+    await theatre.judge(await theatre.play(1, TARGETS[1], number=1), passed=False)
+    await settled(theatre, pilot)
+    assert "[✗]" in on_screen(pilot)
+    await pilot.press("enter")
+    await settled(theatre, pilot)
+    assert "m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
+    await pilot.press("left_square_bracket")
+    await settled(theatre, pilot)
+    assert f"{UNIT}  ✓ pass" in on_screen(pilot)
+    await pilot.press("v")
+    await settled(theatre, pilot)
+    assert pilot.app.screen.query_one(OutcomeGrid).cursor.row == 0
 
 
 def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
@@ -185,7 +187,7 @@ def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
 ) -> None:
     quoted = (Quote("I would not skip it before you have an answer.", 1),)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         other = await theatre.play(1, TARGETS[1])
@@ -216,108 +218,103 @@ def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
     theatre.perform(script, (120, 40))
 
 
-def test_what_was_not_played_and_what_is_not_there_are_said(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001"))
-        await settled(theatre, pilot)
-        assert "steadfast —      [—]" in on_screen(pilot)
-        await pilot.press("enter", "r", "R", "C", "right", "G")
-        await settled(theatre, pilot)
-        assert "not been played" in on_screen(pilot)
-        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m09_s001"))
-        await settled(theatre, pilot)
-        assert "There is no such scenario" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for number in (1, 2):
-            await theatre.play(number, reply="The \x1b[31m nurse knows her patients.")
-        await pilot.app.push_screen(SearchScreen(shell(pilot)))
-        await settled(theatre, pilot)
-        assert "what can be found: every word that users and targets have said" in on_screen(pilot)
-        await pilot.press(*"nurse by:target")
-        await settled(theatre, pilot)
-        assert "4 messages, the newest first; Enter leads to them" in on_screen(pilot)
-        assert "are you sure? (2)" in on_screen(pilot)  # what was said before it
-        assert marked(pilot, Ink.EVIDENCE_NOW, "#detail") == ["nurse"]
-        assert "/ find" not in on_screen(pilot)  # it is typed into the line
-        assert "\x1b" not in on_screen(pilot)
-        await pilot.press("enter", "down", "enter")
-        await settled(theatre, pilot)
-        opened = screen(pilot)
-        assert isinstance(opened, ConversationScreen)
-        assert opened.subject.key.scenario_id == "m01_s002_v01"
-        assert marked(pilot, Ink.EVIDENCE_NOW) == ["nurse"]
-        # all of it fits on the screen, so it is not scrolled to the top
-        assert " target    ▎ The ␛[31m nurse" in on_screen(pilot)
-
-        await pilot.press("q")
-        await settled(theatre, pilot)
-        await pilot.press("slash", *" xyz")
-        await settled(theatre, pilot)
-        shown = on_screen(pilot)
-        assert "Nobody said that." in shown
-        assert "messages with all of these words" in shown
-        await pilot.press("escape")
-        await settled(theatre, pilot)
-        assert not isinstance(screen(pilot), SearchScreen)
-
-    theatre.perform(script, (120, 20))
-
-
-def test_what_was_said_under_one_id_in_two_benchmarks_is_told_apart(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+async def test_what_was_not_played_and_what_is_not_there_are_said(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        for name in (BENCHMARK, "another"):
-            monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
-            await theatre.prepare()
-            await theatre.play(reply="The nurse knows.")
-        await pilot.app.push_screen(SearchScreen(shell(pilot)))
-        await pilot.press(*"nurse by:target")
-        await settled(theatre, pilot)
-        hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
-        assert not any("…" in line for line in hits)
-        assert {line.split(UNIT)[1].split()[0] for line in hits} >= {BENCHMARK, "another"}
-
-    theatre.perform(script, (80, 24))
+    await theatre.prepare()
+    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001"))
+    await settled(theatre, pilot)
+    assert "steadfast —      [—]" in on_screen(pilot)
+    await pilot.press("enter", "r", "R", "C", "right", "G")
+    await settled(theatre, pilot)
+    assert "not been played" in on_screen(pilot)
+    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m09_s001"))
+    await settled(theatre, pilot)
+    assert "There is no such scenario" in on_screen(pilot)
 
 
-def test_what_was_found_is_not_cut_itself_where_room_is_short(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.terminal(120, 20)
+async def test_words_are_searched_in_everything_and_lead_to_the_message(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        for name in (BENCHMARK, "another"):
-            monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
-            await theatre.prepare()
-            await theatre.play(reply="A hotplate from your neighbourhood and a salad will do.")
-        await pilot.app.push_screen(SearchScreen(shell(pilot)))
-        await pilot.press(*"neighbourhood")
-        await settled(theatre, pilot)
-        hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
-        assert any("neighbourhood" in line for line in hits)
+    await theatre.prepare()
+    for number in (1, 2):
+        await theatre.play(number, reply="The \x1b[31m nurse knows her patients.")
+    await pilot.app.push_screen(SearchScreen(shell(pilot)))
+    await settled(theatre, pilot)
+    assert "what can be found: every word that users and targets have said" in on_screen(pilot)
+    await pilot.press(*"nurse by:target")
+    await settled(theatre, pilot)
+    assert "4 messages, the newest first; Enter leads to them" in on_screen(pilot)
+    assert "are you sure? (2)" in on_screen(pilot)  # what was said before it
+    assert marked(pilot, Ink.EVIDENCE_NOW, "#detail") == ["nurse"]
+    assert "/ find" not in on_screen(pilot)  # it is typed into the line
+    assert "\x1b" not in on_screen(pilot)
+    await pilot.press("enter", "down", "enter")
+    await settled(theatre, pilot)
+    opened = screen(pilot)
+    assert isinstance(opened, ConversationScreen)
+    assert opened.subject.key.scenario_id == "m01_s002_v01"
+    assert marked(pilot, Ink.EVIDENCE_NOW) == ["nurse"]
+    # all of it fits on the screen, so it is not scrolled to the top
+    assert " target    ▎ The ␛[31m nurse" in on_screen(pilot)
 
-    theatre.perform(script, (80, 24))
+    await pilot.press("q")
+    await settled(theatre, pilot)
+    await pilot.press("slash", *" xyz")
+    await settled(theatre, pilot)
+    shown = on_screen(pilot)
+    assert "Nobody said that." in shown
+    assert "messages with all of these words" in shown
+    await pilot.press("escape")
+    await settled(theatre, pilot)
+    assert not isinstance(screen(pilot), SearchScreen)
 
 
-def test_what_of_a_message_is_left_out_behind_what_was_found_is_seen(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+@pytest.mark.terminal(80, 24)
+async def test_what_was_said_under_one_id_in_two_benchmarks_is_told_apart(
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (BENCHMARK, "another"):
+        monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
         await theatre.prepare()
-        await theatre.play(reply="The nurse knows. " + "She said so to everybody. " * 40)
-        await pilot.app.push_screen(SearchScreen(shell(pilot)))
-        await pilot.press(*"nurse by:target")
-        await settled(theatre, pilot)
-        hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
-        assert hits
-        assert all(line.rstrip().endswith("…") for line in hits)
-        assert all(len(line.rstrip()) < 250 for line in hits)  # not cut by the screen
+        await theatre.play(reply="The nurse knows.")
+    await pilot.app.push_screen(SearchScreen(shell(pilot)))
+    await pilot.press(*"nurse by:target")
+    await settled(theatre, pilot)
+    hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+    assert not any("…" in line for line in hits)
+    assert {line.split(UNIT)[1].split()[0] for line in hits} >= {BENCHMARK, "another"}
 
-    theatre.perform(script, (300, 24))
+
+@pytest.mark.terminal(80, 24)
+async def test_what_was_found_is_not_cut_itself_where_room_is_short(
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (BENCHMARK, "another"):
+        monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
+        await theatre.prepare()
+        await theatre.play(reply="A hotplate from your neighbourhood and a salad will do.")
+    await pilot.app.push_screen(SearchScreen(shell(pilot)))
+    await pilot.press(*"neighbourhood")
+    await settled(theatre, pilot)
+    hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+    assert any("neighbourhood" in line for line in hits)
+
+
+@pytest.mark.terminal(300, 24)
+async def test_what_of_a_message_is_left_out_behind_what_was_found_is_seen(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.play(reply="The nurse knows. " + "She said so to everybody. " * 40)
+    await pilot.app.push_screen(SearchScreen(shell(pilot)))
+    await pilot.press(*"nurse by:target")
+    await settled(theatre, pilot)
+    hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
+    assert hits
+    assert all(line.rstrip().endswith("…") for line in hits)
+    assert all(len(line.rstrip()) < 250 for line in hits)  # not cut by the screen
 
 
 def test_where_nothing_is_typed_nothing_is_waited_for(
@@ -325,7 +322,7 @@ def test_where_nothing_is_typed_nothing_is_waited_for(
 ) -> None:
     monkeypatch.setattr("tui.screens.search.PAUSE", 5.0)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await pilot.app.push_screen(SearchScreen(shell(pilot)))
         await pilot.press("x", "backspace")
         assert " searching" not in on_screen(pilot)
@@ -334,144 +331,140 @@ def test_where_nothing_is_typed_nothing_is_waited_for(
     theatre.perform(script)
 
 
-def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_other(
+async def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_other(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take, passed=True, justification="It held.")
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        await pilot.press("r")
-        await settled(theatre, pilot)
-        assert isinstance(screen(pilot), JudgeAgainScreen)
-        assert f"Who is to judge {UNIT} again?" in on_screen(pilot)
-        assert "free: only scripted models" in on_screen(pilot)
-        await pilot.press("down", "enter")
-        await settled(theatre, pilot)
-        row = WorkRow(BENCHMARK, UNIT)
-        asked = Request(Command.EVALUATE, rows=(row,), evaluator="strict")
-        assert theatre.link.requests == [asked]
-        assert isinstance(screen(pilot), JudgedAgainScreen)
-        assert "▸ waiting" in on_screen(pilot)
-        assert "0 of 1 conversation" in on_screen(pilot)
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take, passed=True, justification="It held.")
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+    await settled(theatre, pilot)
+    await pilot.press("r")
+    await settled(theatre, pilot)
+    assert isinstance(screen(pilot), JudgeAgainScreen)
+    assert f"Who is to judge {UNIT} again?" in on_screen(pilot)
+    assert "free: only scripted models" in on_screen(pilot)
+    await pilot.press("down", "enter")
+    await settled(theatre, pilot)
+    row = WorkRow(BENCHMARK, UNIT)
+    asked = Request(Command.EVALUATE, rows=(row,), evaluator="strict")
+    assert theatre.link.requests == [asked]
+    assert isinstance(screen(pilot), JudgedAgainScreen)
+    assert "▸ waiting" in on_screen(pilot)
+    assert "0 of 1 conversation" in on_screen(pilot)
 
-        await theatre.judge(take, passed=False, judge="offline:strict", justification="It caved.")
-        await theatre.tick(pilot, 1)
-        await settled(theatre, pilot)
-        shown = on_screen(pilot)
-        assert "✓ pass → ✗ fail" in shown
-        assert "0 the same  1 changed  nothing that counts changed" in shown
-        assert "✓ pass, as before" in shown
-        assert re.search(r"before ─+ counts │ now ─+ does not count", shown)
-        assert any("It held." in line and "It caved." in line for line in shown.splitlines())
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        assert "✗ fail by offline:strict" in told(pilot)
-        assert f"✓ pass by {JUDGE}" in told(pilot)
-
-    theatre.perform(script, (120, 40))
+    await theatre.judge(take, passed=False, judge="offline:strict", justification="It caved.")
+    await theatre.tick(pilot, 1)
+    await settled(theatre, pilot)
+    shown = on_screen(pilot)
+    assert "✓ pass → ✗ fail" in shown
+    assert "0 the same  1 changed  nothing that counts changed" in shown
+    assert "✓ pass, as before" in shown
+    assert re.search(r"before ─+ counts │ now ─+ does not count", shown)
+    assert any("It held." in line and "It caved." in line for line in shown.splitlines())
+    await pilot.press("enter")
+    await settled(theatre, pilot)
+    assert "✗ fail by offline:strict" in told(pilot)
+    assert f"✓ pass by {JUDGE}" in told(pilot)
 
 
-def test_where_the_judge_counts_what_counts_is_said_to_have_changed(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take, passed=True)
-        await pilot.app.push_screen(
-            JudgedAgainScreen(shell(pilot), [Subject(BENCHMARK, take.key)], None)
-        )
-        await settled(theatre, pilot)
-        await theatre.judge(take, passed=False)
-        await theatre.tick(pilot, 1)
-        await settled(theatre, pilot)
-        shown = on_screen(pilot)
-        assert "what counts: 1 changed" in shown
-        assert "✗ fail, was ✓" in shown
-        assert re.search(r"before ─+ does not count │ now ─+ counts", shown)
-
-    theatre.perform(script, (120, 40))
-
-
-def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        subjects = [Subject(BENCHMARK, take.key)]
-        await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
-        await settled(theatre, pilot)
-        assert f"Judged again  by {JUDGE}" in on_screen(pilot)
-        assert "judged now by" not in on_screen(pilot)
-        assert "none yet" in on_screen(pilot)
-        await theatre.move(Stage.EVALUATE, UNIT, State.FAILED, TARGETS[0], "HTTP 529: overloaded")
-        await settled(theatre, pilot)
-        assert "! failed" in on_screen(pilot)
-        await pilot.press("right", "right")
-        await settled(theatre, pilot)
-        assert "HTTP 529: overloaded" in on_screen(pilot)
-        await theatre.judge(take, passed=None)
-        await theatre.tick(pilot, 1)
-        await settled(theatre, pilot)
-        assert "— → · unscored" in on_screen(pilot)
-
-    theatre.perform(script, (80, 24))
+async def test_where_the_judge_counts_what_counts_is_said_to_have_changed(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take, passed=True)
+    await pilot.app.push_screen(
+        JudgedAgainScreen(shell(pilot), [Subject(BENCHMARK, take.key)], None)
+    )
+    await settled(theatre, pilot)
+    await theatre.judge(take, passed=False)
+    await theatre.tick(pilot, 1)
+    await settled(theatre, pilot)
+    shown = on_screen(pilot)
+    assert "what counts: 1 changed" in shown
+    assert "✗ fail, was ✓" in shown
+    assert re.search(r"before ─+ does not count │ now ─+ counts", shown)
 
 
-def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take)
-        theatre.link.refuses = "the run is stopping; ask again when it has come to its very end"
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        await pilot.press("r")
-        await settled(theatre, pilot)
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        assert isinstance(screen(pilot), JudgedAgainScreen)
-        shown = on_screen(pilot)
-        assert "not judged again  " in shown
-        assert "very end" in shown
-        assert "none yet" not in shown
-        assert "freeze" not in shown.splitlines()[-1]
-        assert "· not judged" in shown
-        await pilot.resize_terminal(120, 24)
-        await settled(theatre, pilot)
-        assert "not judged again: the run is stopping" in on_screen(pilot)
-        assert "waiting" not in on_screen(pilot)
-        await pilot.press("q")
-        await settled(theatre, pilot)
-        assert isinstance(screen(pilot), ConversationScreen)
-
-    theatre.perform(script, (80, 24))
+@pytest.mark.terminal(80, 24)
+async def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    subjects = [Subject(BENCHMARK, take.key)]
+    await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
+    await settled(theatre, pilot)
+    assert f"Judged again  by {JUDGE}" in on_screen(pilot)
+    assert "judged now by" not in on_screen(pilot)
+    assert "none yet" in on_screen(pilot)
+    await theatre.move(Stage.EVALUATE, UNIT, State.FAILED, TARGETS[0], "HTTP 529: overloaded")
+    await settled(theatre, pilot)
+    assert "! failed" in on_screen(pilot)
+    await pilot.press("right", "right")
+    await settled(theatre, pilot)
+    assert "HTTP 529: overloaded" in on_screen(pilot)
+    await theatre.judge(take, passed=None)
+    await theatre.tick(pilot, 1)
+    await settled(theatre, pilot)
+    assert "— → · unscored" in on_screen(pilot)
 
 
-def test_an_engine_that_ends_before_all_is_judged_is_not_waited_for(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take)
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        await pilot.press("r")
-        await settled(theatre, pilot)
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        assert "▸ waiting" in on_screen(pilot)
-        theatre.link.state = EngineState.LOST
-        await settled(theatre, pilot)
-        assert "· not judged" in on_screen(pilot)
-        assert "the engine has ended: what is missing was not judged" in on_screen(pilot)
+@pytest.mark.terminal(80, 24)
+async def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take)
+    theatre.link.refuses = "the run is stopping; ask again when it has come to its very end"
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+    await settled(theatre, pilot)
+    await pilot.press("r")
+    await settled(theatre, pilot)
+    await pilot.press("enter")
+    await settled(theatre, pilot)
+    assert isinstance(screen(pilot), JudgedAgainScreen)
+    shown = on_screen(pilot)
+    assert "not judged again  " in shown
+    assert "very end" in shown
+    assert "none yet" not in shown
+    assert "freeze" not in shown.splitlines()[-1]
+    assert "· not judged" in shown
+    await pilot.resize_terminal(120, 24)
+    await settled(theatre, pilot)
+    assert "not judged again: the run is stopping" in on_screen(pilot)
+    assert "waiting" not in on_screen(pilot)
+    await pilot.press("q")
+    await settled(theatre, pilot)
+    assert isinstance(screen(pilot), ConversationScreen)
 
-    theatre.perform(script, (120, 40))
+
+async def test_an_engine_that_ends_before_all_is_judged_is_not_waited_for(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.judge(take)
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+    await settled(theatre, pilot)
+    await pilot.press("r")
+    await settled(theatre, pilot)
+    await pilot.press("enter")
+    await settled(theatre, pilot)
+    assert "▸ waiting" in on_screen(pilot)
+    theatre.link.state = EngineState.LOST
+    await settled(theatre, pilot)
+    assert "· not judged" in on_screen(pilot)
+    assert "the engine has ended: what is missing was not judged" in on_screen(pilot)
 
 
 def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Theatre) -> None:
     theatre.watch.link = None
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         take = await theatre.play()
         await theatre.judge(take)
@@ -486,113 +479,102 @@ def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Th
     theatre.perform(script, (120, 40))
 
 
-def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for number in (1, 2):
-            await theatre.judge(await theatre.play(number))
-        await pilot.press("3", "right_curly_bracket")
-        await settled(theatre, pilot)
-        await settled(theatre, pilot)
-        await pilot.press("M", "R")
-        await settled(theatre, pilot)
-        assert "Play 2 conversations again?" in on_screen(pilot)
-        await pilot.press("escape", "space", "R", "enter")
-        await settled(theatre, pilot)
-        [request] = theatre.link.requests
-        assert request.command is Command.SIMULATE
-        assert request.rows == (WorkRow(BENCHMARK, "m01_s002_v01__steadfast"),)
-
-    theatre.perform(script)
-
-
-def test_a_new_take_is_read_beside_the_one_before(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(reply="before")
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        again = await theatre.begin(number=1)
-        await theatre.said(again, 1, Speaker.USER, "once more")
-        await theatre.said(again, 1, Speaker.TARGET, "after")
-        await theatre.end(again)
-        await settled(theatre, pilot)
-        await pilot.press("C")
-        await settled(theatre, pilot)
-        rows = on_screen(pilot).splitlines()
-        assert any("after" in row and "before (1)" in row for row in rows)
-
-    theatre.perform(script)
+async def test_what_is_marked_is_played_again_after_a_question(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    for number in (1, 2):
+        await theatre.judge(await theatre.play(number))
+    await pilot.press("3", "right_curly_bracket")
+    await settled(theatre, pilot)
+    await settled(theatre, pilot)
+    await pilot.press("M", "R")
+    await settled(theatre, pilot)
+    assert "Play 2 conversations again?" in on_screen(pilot)
+    await pilot.press("escape", "space", "R", "enter")
+    await settled(theatre, pilot)
+    [request] = theatre.link.requests
+    assert request.command is Command.SIMULATE
+    assert request.rows == (WorkRow(BENCHMARK, "m01_s002_v01__steadfast"),)
 
 
-def test_a_conversation_that_is_held_still_says_what_it_does_not_show(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin()
-        await theatre.said(take, 1, Speaker.USER, "are you sure?")
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        await pilot.press("p")
-        await theatre.said(take, 1, Speaker.TARGET, "I am.")
-        other = await theatre.begin(2)
-        await theatre.said(other, 1, Speaker.USER, "and here?")
-        await settled(theatre, pilot)
-        assert "frozen  +1 message" in on_screen(pilot)
-        assert "I am." not in told(pilot)
-        await pilot.press("p")
-        await settled(theatre, pilot)
-        assert "I am." in told(pilot)
-
-    theatre.perform(script)
+async def test_a_new_take_is_read_beside_the_one_before(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.play(reply="before")
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+    await settled(theatre, pilot)
+    again = await theatre.begin(number=1)
+    await theatre.said(again, 1, Speaker.USER, "once more")
+    await theatre.said(again, 1, Speaker.TARGET, "after")
+    await theatre.end(again)
+    await settled(theatre, pilot)
+    await pilot.press("C")
+    await settled(theatre, pilot)
+    rows = on_screen(pilot).splitlines()
+    assert any("after" in row and "before (1)" in row for row in rows)
 
 
-def test_what_can_be_compared_is_known_when_it_comes(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        held = await theatre.play()
-        await theatre.judge(held)
-        await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
-        await settled(theatre, pilot)
-        assert "nothing else to compare it with yet" in on_screen(pilot)
-        await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
-        await settled(theatre, pilot)
-        assert f"{TARGETS[1]}  ✗ fail" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(), justification="It says why. " * 200)
-        other = await theatre.play(1, TARGETS[1])
-        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
-        await settled(theatre, pilot)
-        await pilot.press("tab", "pagedown")
-        await settled(theatre, pilot)
-        detail = pilot.app.screen.query_one("#detail", TranscriptView)
-        assert "○ not judged" in on_screen(pilot)
-        top = detail.top
-        assert top > 0
-        await theatre.judge(other, passed=False)
-        await settled(theatre, pilot)
-        assert "✗ 1 ✓ 1" in on_screen(pilot)
-        assert detail.top == top
-
-    theatre.perform(script)
+async def test_a_conversation_that_is_held_still_says_what_it_does_not_show(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, "are you sure?")
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+    await settled(theatre, pilot)
+    await pilot.press("p")
+    await theatre.said(take, 1, Speaker.TARGET, "I am.")
+    other = await theatre.begin(2)
+    await theatre.said(other, 1, Speaker.USER, "and here?")
+    await settled(theatre, pilot)
+    assert "frozen  +1 message" in on_screen(pilot)
+    assert "I am." not in told(pilot)
+    await pilot.press("p")
+    await settled(theatre, pilot)
+    assert "I am." in told(pilot)
 
 
-def test_a_narrow_comparison_names_both_conversations(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        held, _ = await theatre.play(), await theatre.play(target=TARGETS[1])
-        await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
-        await theatre.tick(pilot)
-        title = on_screen(pilot).splitlines()[1]
-        assert "eadfast ○" in title
-        assert "ushover ○" in title
+async def test_what_can_be_compared_is_known_when_it_comes(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    held = await theatre.play()
+    await theatre.judge(held)
+    await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
+    await settled(theatre, pilot)
+    assert "nothing else to compare it with yet" in on_screen(pilot)
+    await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
+    await settled(theatre, pilot)
+    assert f"{TARGETS[1]}  ✗ fail" in on_screen(pilot)
 
-    theatre.perform(script, (40, 12))
+
+async def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(), justification="It says why. " * 200)
+    other = await theatre.play(1, TARGETS[1])
+    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
+    await settled(theatre, pilot)
+    await pilot.press("tab", "pagedown")
+    await settled(theatre, pilot)
+    detail = pilot.app.screen.query_one("#detail", TranscriptView)
+    assert "○ not judged" in on_screen(pilot)
+    top = detail.top
+    assert top > 0
+    await theatre.judge(other, passed=False)
+    await settled(theatre, pilot)
+    assert "✗ 1 ✓ 1" in on_screen(pilot)
+    assert detail.top == top
+
+
+@pytest.mark.terminal(40, 12)
+async def test_a_narrow_comparison_names_both_conversations(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    held, _ = await theatre.play(), await theatre.play(target=TARGETS[1])
+    await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
+    await theatre.tick(pilot)
+    title = on_screen(pilot).splitlines()[1]
+    assert "eadfast ○" in title
+    assert "ushover ○" in title
 
 
 def test_one_failed_reading_does_not_cover_the_progress_for_good(
@@ -606,7 +588,7 @@ def test_one_failed_reading_does_not_cover_the_progress_for_good(
             raise StoreError(faults[0])
         return readable(self, takes, after)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         take = await theatre.play()
         await theatre.judge(take, passed=True)
@@ -628,31 +610,29 @@ def test_one_failed_reading_does_not_cover_the_progress_for_good(
     theatre.perform(script, (120, 40))
 
 
-def test_conversations_of_several_benchmarks_that_are_judged_again_are_told_apart(
+async def test_conversations_of_several_benchmarks_that_are_judged_again_are_told_apart(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        other = TakeRow(
-            benchmark="another",
-            key=take.key,
-            number=0,
-            scenario_seq=None,
-            user_model="offline:user",
-            model="offline:steadfast",
-            scripted=True,
-        )
-        [seq] = await theatre.write(other)
-        played = Take(take.key, seq, 0)
-        await theatre.said(played, 1, Speaker.USER, "are you sure?")
-        await theatre.said(played, 1, Speaker.TARGET, "I am.")
-        await theatre.end(played)
-        subjects = [Subject(BENCHMARK, take.key), Subject("another", take.key)]
-        await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
-        await settled(theatre, pilot)
-        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-        assert f"▸ waiting {take.key} {BENCHMARK}" in lines
-        assert f"▸ waiting {take.key} another" in lines
-
-    theatre.perform(script, (120, 40))
+    await theatre.prepare()
+    take = await theatre.play()
+    other = TakeRow(
+        benchmark="another",
+        key=take.key,
+        number=0,
+        scenario_seq=None,
+        user_model="offline:user",
+        model="offline:steadfast",
+        scripted=True,
+    )
+    [seq] = await theatre.write(other)
+    played = Take(take.key, seq, 0)
+    await theatre.said(played, 1, Speaker.USER, "are you sure?")
+    await theatre.said(played, 1, Speaker.TARGET, "I am.")
+    await theatre.end(played)
+    subjects = [Subject(BENCHMARK, take.key), Subject("another", take.key)]
+    await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
+    await settled(theatre, pilot)
+    lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+    assert f"▸ waiting {take.key} {BENCHMARK}" in lines
+    assert f"▸ waiting {take.key} another" in lines

@@ -6,14 +6,13 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Stage, State, Track
 from engine.progress import TrackScore
 from engine.statistics.distributions import Interval
 from engine.statistics.rates import Rate
 from engine.watch import TargetInfo
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.state.board import TargetView
 from tui.text.ink import Piece
 from tui.widgets.lines import OneLine
@@ -37,7 +36,7 @@ def crowd(theatre: Theatre) -> Theatre:
     return theatre
 
 
-def shown(pilot: Pilot[None]) -> list[str]:
+def shown(pilot: Pilot) -> list[str]:
     return [name for name in NAMES if name in on_screen(pilot)]
 
 
@@ -47,7 +46,7 @@ def shown(pilot: Pilot[None]) -> list[str]:
 def test_many_targets_have_a_line_each_where_there_is_room(
     crowd: Theatre, size: tuple[int, int], lines_each: int
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await crowd.tick(pilot)
         board = pilot.app.screen.query_one(TargetBoard)
         assert board.row_count() == 14 * lines_each + (lines_each == 1)
@@ -57,7 +56,7 @@ def test_many_targets_have_a_line_each_where_there_is_room(
 
 
 def test_the_cursor_brings_a_target_into_view(crowd: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await crowd.tick(pilot)
         board = pilot.app.screen.query_one(TargetBoard)
         assert NAMES[-1] not in shown(pilot)
@@ -76,7 +75,7 @@ def test_the_cursor_brings_a_target_into_view(crowd: Theatre) -> None:
 
 
 def test_a_click_puts_the_cursor_on_a_target(crowd: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await crowd.tick(pilot)
         await pilot.click(TargetBoard, offset=(4, 3))
         assert pilot.app.screen.query_one(TargetBoard).cursor == 1
@@ -127,7 +126,7 @@ def test_a_sum_of_money_is_never_cut(theatre: Theatre, width: int) -> None:
         for name, spend in (("a-model-of-a-long-name", "$12345.60"), ("another", "$0.12"))
     ]
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         board = pilot.app.screen.query_one(TargetBoard)
         board.show(views)
@@ -167,25 +166,23 @@ def test_only_signs_that_occur_are_explained() -> None:
     assert legend(judged, begun) == "█ passed  ▓ failed  ░ begun  ─ to come"
 
 
-def test_rates_stand_there_once_something_is_scored(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        board = pilot.app.screen.query_one(TargetBoard)
-        board.show([TargetView("a", 1, 8, 1, 0, 0, 8, spend="free")])
-        before = "".join(piece.text for piece in board.row(1))
-        assert before.split() == ["free"]
-        board.show([TargetView("a", 1, 8, 1, 0, 1, 8, TrackScore(1, 1), spend="free")])
-        after = "".join(piece.text for piece in board.row(1))
-        assert after.split()[0] == "passes"
-        assert after.index("free") == before.index("free")
-
-    theatre.perform(script, (80, 24))
+@pytest.mark.terminal(80, 24)
+async def test_rates_stand_there_once_something_is_scored(theatre: Theatre, pilot: Pilot) -> None:
+    board = pilot.app.screen.query_one(TargetBoard)
+    board.show([TargetView("a", 1, 8, 1, 0, 0, 8, spend="free")])
+    before = "".join(piece.text for piece in board.row(1))
+    assert before.split() == ["free"]
+    board.show([TargetView("a", 1, 8, 1, 0, 1, 8, TrackScore(1, 1), spend="free")])
+    after = "".join(piece.text for piece in board.row(1))
+    assert after.split()[0] == "passes"
+    assert after.index("free") == before.index("free")
 
 
 @pytest.mark.parametrize("width", [80, 120, 149])
 def test_a_long_bar_leaves_room_for_the_time_that_is_left(theatre: Theatre, width: int) -> None:
     target = TargetView("steadfast", 17, 64, 17, 0, 15, 64, left="0:36", left_about="0:36-0:51")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         board = pilot.app.screen.query_one(TargetBoard)
         board.show([target])
         assert " left" in "".join(piece.text for piece in board.row(0))
@@ -199,7 +196,7 @@ def test_curves_of_speed_begin_below_each_other(theatre: Theatre) -> None:
         for name, tokens in (("a", "—"), ("b", "959"), ("c", "1.0k"))
     ]
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         board = pilot.app.screen.query_one(TargetBoard)
         board.show(targets)
         rows = ["".join(piece.text for piece in board.row(index)) for index in range(6)]
@@ -212,7 +209,7 @@ def test_curves_of_speed_begin_below_each_other(theatre: Theatre) -> None:
 def test_a_target_at_rest_says_nothing_of_what_runs(theatre: Theatre) -> None:
     at_work = TargetView("steadfast", 8, 8, 0, 0, 8, 8)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         board = pilot.app.screen.query_one(TargetBoard)
         board.show([at_work])
         assert "0 running" in "".join(piece.text for piece in board.row(0))
@@ -229,14 +226,14 @@ def test_a_target_at_rest_says_nothing_of_what_runs(theatre: Theatre) -> None:
 def test_what_follows_a_count_keeps_its_place_while_the_count_grows(
     theatre: Theatre, size: tuple[int, int]
 ) -> None:
-    def places(pilot: Pilot[None]) -> list[int]:
+    def places(pilot: Pilot) -> list[int]:
         rows = on_screen(pilot).splitlines()
         board = next(row for row in rows if row.startswith(" steadfast"))
         strip = next(row for row in rows if "aggregate" in row)
         counts = [place for place in range(len(board)) if board.startswith("/12", place)]
         return [*counts, strip.index("evaluate"), strip.index("aggregate")]
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare(12)
         await theatre.judge(await theatre.play(1))
         await theatre.tick(pilot)

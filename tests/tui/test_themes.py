@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.theme import Theme
 
 from tests.tui.contrast import LEAST_CONTRAST, contrast
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.services.preferences import PreferencesFile
 from tui.themes import INKS, SIXTEEN, THEMES
@@ -41,13 +40,13 @@ def test_every_text_is_readable_on_every_ground(theme: Theme) -> None:
 def test_one_is_chosen_and_worn_the_next_time(theatre: Theatre, tmp_path: Path) -> None:
     memory = PreferencesFile(tmp_path / "home" / "app.json")
 
-    async def choose(pilot: Pilot[None]) -> None:
+    async def choose(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         await pilot.press("colon", *"theme", "space", *"contrast", "enter")
         await theatre.answered(pilot)
         assert "Theme: contrast" in on_screen(pilot)
 
-    async def look(pilot: Pilot[None]) -> None:
+    async def look(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         assert pilot.app.theme == "crosswind-contrast"
 

@@ -7,11 +7,10 @@ from typing import ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.pilot import Pilot
 
 from engine.link import Command
 from tests.tui.idle import hurried
-from tests.tui.theatre import Theatre
+from tests.tui.theatre import Pilot, Theatre
 from tui.screens.conversation import ConversationScreen
 from tui.screens.dialogs import TypingScreen
 
@@ -83,7 +82,7 @@ def test_a_line_that_is_refused_goes_on_being_typed() -> None:
     assert (answers, counted, line) == (["noC"], 0, "noC")
 
 
-async def all_at_once(pilot: Pilot[None], *keys: str) -> None:
+async def all_at_once(pilot: Pilot, *keys: str) -> None:
     """As a terminal hands on what came in one packet."""
     for key in keys:
         pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
@@ -91,40 +90,37 @@ async def all_at_once(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause()
 
 
-def test_keys_in_one_packet_with_the_one_that_opens_a_dialog_are_for_the_dialog(
+async def test_keys_in_one_packet_with_the_one_that_opens_a_dialog_are_for_the_dialog(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(2)
-        await theatre.tick(pilot)
-        await all_at_once(pilot, "i", *str(take.key), "enter")
-        await theatre.answered(pilot)
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
+    await theatre.prepare()
+    take = await theatre.play(2)
+    await theatre.tick(pilot)
+    await all_at_once(pilot, "i", *str(take.key), "enter")
+    await theatre.answered(pilot)
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
 
-        await all_at_once(pilot, "r", "down", "enter")
-        await theatre.answered(pilot)
-        assert [asked.evaluator for asked in theatre.link.requests] == ["strict"]
+    await all_at_once(pilot, "r", "down", "enter")
+    await theatre.answered(pilot)
+    assert [asked.evaluator for asked in theatre.link.requests] == ["strict"]
 
-        await all_at_once(pilot, "2", "x", "s")
-        await theatre.answered(pilot)
-        assert theatre.link.commands[-1] is Command.STOP
-
-    theatre.perform(script)
+    await all_at_once(pilot, "2", "x", "s")
+    await theatre.answered(pilot)
+    assert theatre.link.commands[-1] is Command.STOP
 
 
-def test_keys_do_nothing_while_another_program_has_the_terminal(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        shown = pilot.app.screen
-        # as `App.suspend` does it around a pager; there is none beside a Pilot
-        pilot.app.app_suspend_signal.publish(pilot.app)
-        await all_at_once(pilot, "i", "m")
-        assert pilot.app.screen is shown
-        pilot.app.app_resume_signal.publish(pilot.app)
-        await all_at_once(pilot, "i")
-        assert isinstance(pilot.app.screen, TypingScreen)
-
-    theatre.perform(script)
+async def test_keys_do_nothing_while_another_program_has_the_terminal(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    shown = pilot.app.screen
+    # as `App.suspend` does it around a pager; there is none beside a Pilot
+    pilot.app.app_suspend_signal.publish(pilot.app)
+    await all_at_once(pilot, "i", "m")
+    assert pilot.app.screen is shown
+    pilot.app.app_resume_signal.publish(pilot.app)
+    await all_at_once(pilot, "i")
+    assert isinstance(pilot.app.screen, TypingScreen)

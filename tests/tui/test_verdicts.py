@@ -6,14 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import StopReason
 from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from engine.store.tables import Quote
-from tests.tui.theatre import Theatre, on_screen
+from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
 from tui.screens.line_dialogs import FilterScreen
@@ -40,66 +39,64 @@ async def some_verdicts(theatre: Theatre) -> None:
         await theatre.judge(take, passed=passed, justification=why)
 
 
-def table(pilot: Pilot[None]) -> WideTable:
+def table(pilot: Pilot) -> WideTable:
     return pilot.app.screen.query_one(WideTable)
 
 
-def ids(pilot: Pilot[None]) -> list[str]:
+def ids(pilot: Pilot) -> list[str]:
     """The conversations in the order in which they stand."""
     shown = table(pilot)
     lines = ("".join(piece.text for piece in shown.row(place)) for place in range(len(shown.rows)))
     return [next(word for word in line.split() if word.startswith("m01_s")) for line in lines]
 
 
-def under_cursor(pilot: Pilot[None]) -> str:
+def under_cursor(pilot: Pilot) -> str:
     place = table(pilot).item
     assert place is not None
     return ids(pilot)[place]
 
 
-async def filtered(theatre: Theatre, pilot: Pilot[None], line: str) -> None:
+async def filtered(theatre: Theatre, pilot: Pilot, line: str) -> None:
     await pilot.press("F")
     await pilot.press(*line)
     await theatre.tick(pilot)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_all_verdicts_are_there_with_their_counts(theatre: Theatre, size: tuple[int, int]) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        shown = on_screen(pilot)
-        assert "4 judged" in shown
-        assert "✗ 2 ✓ 1 · 1" in shown
-        assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
-        assert "because   It gives in at once." in shown
-        await pilot.press("down")
-        assert "because   It keeps to its view." in on_screen(pilot)
+async def test_all_verdicts_are_there_with_their_counts(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
+) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    shown = on_screen(pilot)
+    assert "4 judged" in shown
+    assert "✗ 2 ✓ 1 · 1" in shown
+    assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+    assert "because   It gives in at once." in shown
+    await pilot.press("down")
+    assert "because   It keeps to its view." in on_screen(pilot)
 
-    theatre.perform(script, size)
 
+async def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("down")
+    await filtered(theatre, pilot, "out:fail target:stead")
+    assert isinstance(pilot.app.screen, FilterScreen)
+    assert SECOND in on_screen(pilot)
+    assert FIRST not in on_screen(pilot)
+    await pilot.press("enter")
+    await theatre.tick(pilot)
+    assert "1 shown of 4 judged" in on_screen(pilot)
+    assert "out:fail target:stead  \\ clears" in on_screen(pilot)
+    assert ids(pilot) == [SECOND]
 
-def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("down")
-        await filtered(theatre, pilot, "out:fail target:stead")
-        assert isinstance(pilot.app.screen, FilterScreen)
-        assert SECOND in on_screen(pilot)
-        assert FIRST not in on_screen(pilot)
-        await pilot.press("enter")
-        await theatre.tick(pilot)
-        assert "1 shown of 4 judged" in on_screen(pilot)
-        assert "out:fail target:stead  \\ clears" in on_screen(pilot)
-        assert ids(pilot) == [SECOND]
-
-        await pilot.press("backslash")
-        await theatre.tick(pilot)
-        assert len(ids(pilot)) == 4
-        assert under_cursor(pilot) == SECOND
-
-    theatre.perform(script)
+    await pilot.press("backslash")
+    await theatre.tick(pilot)
+    assert len(ids(pilot)) == 4
+    assert under_cursor(pilot) == SECOND
 
 
 def test_a_filter_line_finds_what_it_says(theatre: Theatre) -> None:
@@ -153,54 +150,51 @@ def test_a_split_and_a_replayed_conversation_are_found(theatre: Theatre) -> None
         assert [str(key) for _, key in browser.keys(found.takes)] == [expected]
 
 
-def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await filtered(theatre, pilot, "colour:red")
-        assert "there is no `colour:`" in on_screen(pilot)
-        await pilot.press("enter")
-        assert isinstance(pilot.app.screen, FilterScreen)
-        await pilot.press("escape")
-        await theatre.tick(pilot)
-        assert "4 judged" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on_its_row(
-    theatre: Theatre,
+async def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("G", "s", "o")
-        await theatre.tick(pilot)
-        assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
-        assert "outcome ▴" in on_screen(pilot)
-        assert under_cursor(pilot) == HELD
-        await pilot.press("G", "s", "I")
-        await theatre.tick(pilot)
-        assert under_cursor(pilot) == THIRD
-        await pilot.press("s")
-        lines = on_screen(pilot).splitlines()
-        assert "a capital letter stays with this row" in " ".join(lines)
-        await pilot.press("O")
-        await theatre.tick(pilot)
-        assert under_cursor(pilot) == THIRD
-        await pilot.press("S")
-        await theatre.tick(pilot)
-        assert ids(pilot) == [THIRD, FIRST, HELD, SECOND]
-        assert "outcome ▾" in on_screen(pilot)
-        await pilot.click("Headings", offset=(16, 0))
-        await theatre.tick(pilot)
-        assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await filtered(theatre, pilot, "colour:red")
+    assert "there is no `colour:`" in on_screen(pilot)
+    await pilot.press("enter")
+    assert isinstance(pilot.app.screen, FilterScreen)
+    await pilot.press("escape")
+    await theatre.tick(pilot)
+    assert "4 judged" in on_screen(pilot)
 
-    theatre.perform(script)
+
+async def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on_its_row(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("G", "s", "o")
+    await theatre.tick(pilot)
+    assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
+    assert "outcome ▴" in on_screen(pilot)
+    assert under_cursor(pilot) == HELD
+    await pilot.press("G", "s", "I")
+    await theatre.tick(pilot)
+    assert under_cursor(pilot) == THIRD
+    await pilot.press("s")
+    lines = on_screen(pilot).splitlines()
+    assert "a capital letter stays with this row" in " ".join(lines)
+    await pilot.press("O")
+    await theatre.tick(pilot)
+    assert under_cursor(pilot) == THIRD
+    await pilot.press("S")
+    await theatre.tick(pilot)
+    assert ids(pilot) == [THIRD, FIRST, HELD, SECOND]
+    assert "outcome ▾" in on_screen(pilot)
+    await pilot.click("Headings", offset=(16, 0))
+    await theatre.tick(pilot)
+    assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
 
 
 def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await some_verdicts(theatre)
         takes = Browser(theatre.watch.reader).find().takes
         stale[takes[1]] = "metric definition changed"
@@ -225,270 +219,239 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
     theatre.perform(script, (200, 40), app=app)
 
 
-def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("1")
-        await theatre.judge(await theatre.play(2, "pushover"))
-        await theatre.tick(pilot)
-        await pilot.press("3")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert "5 judged" in on_screen(pilot)
-        assert "new, F5" not in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("G")
-        await theatre.judge(await theatre.play(2, "pushover"))
-        await theatre.tick(pilot, 2)
-        await theatre.tick(pilot)
-        assert "+1 new, F5" in on_screen(pilot)
-        assert len(ids(pilot)) == 4
-        await pilot.press("f5")
-        await theatre.tick(pilot)
-        assert ids(pilot)[2] == "m01_s002_v01__pushover"
-        assert under_cursor(pilot) == THIRD
-        assert "new, F5" not in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("F", *"target:steadfast", "enter")
-        await theatre.tick(pilot)
-        assert "3 shown of 4 judged" in on_screen(pilot)
-        await theatre.judge(await theatre.play(2, "pushover"))
-        await theatre.tick(pilot, 2)
-        await theatre.tick(pilot)
-        assert "3 shown of 5 judged" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_what_comes_while_the_display_is_held_still_is_counted(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(3)
-        take = await theatre.play(1)
-        await theatre.judge(take, passed=True)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("p")
-        await theatre.judge(take, passed=False)
-        await theatre.judge(await theatre.play(2))
-        for _ in range(3):
-            await theatre.tick(pilot, 1)
-        shown = on_screen(pilot)
-        assert "frozen  +4 messages +2 verdicts" in shown
-        assert "+1 new, F5" in shown
-        assert "✓ pass" in shown
-        assert "✗ fail" not in shown
-        await pilot.press("p")
-        await theatre.tick(pilot)
-        assert "✗ fail" in on_screen(pilot)
-        assert "frozen" not in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_row_that_is_judged_again_changes_where_it_stands(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(3)
-        take = await theatre.play()
-        await theatre.judge(take, passed=True)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert "✓ pass     m01_s001_v01__steadfast" in on_screen(pilot)
-        await theatre.judge(take, passed=False)
-        await theatre.tick(pilot, 2)
-        await theatre.tick(pilot)
-        assert "✗ fail     m01_s001_v01__steadfast" in on_screen(pilot)
-        assert "judged again since" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_a_row_is_told_by_a_judge_who_says_what_counts(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        for judge, passed in (("one", False), ("two", False), ("three", True)):
-            await theatre.judge(take, passed=passed, judge=judge, justification=f"So says {judge}.")
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        row = on_screen(pilot).splitlines()[3]
-        assert "✗ fail" in row
-        assert "two +2" in row
-        assert "So says two." in row
-
-    theatre.perform(script, (200, 50))
-
-
-def test_a_conversation_that_was_played_again_says_so(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await theatre.judge(await theatre.play(number=1), passed=False)
-        await theatre.tick(pilot, 2)
-        await pilot.press("f5")
-        await theatre.tick(pilot)
-        assert len(ids(pilot)) == 1
-        assert "✗ fail" in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itself(
-    theatre: Theatre,
+async def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert "No verdict yet" in on_screen(pilot)
-        await pilot.press("enter", "space", "M", "S", "down", "G", "right")
-        await theatre.judge(await theatre.play())
-        await theatre.tick(pilot, 2)
-        await theatre.tick(pilot, 2)
-        assert ids(pilot) == [FIRST]
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("1")
+    await theatre.judge(await theatre.play(2, "pushover"))
+    await theatre.tick(pilot)
+    await pilot.press("3")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert "5 judged" in on_screen(pilot)
+    assert "new, F5" not in on_screen(pilot)
 
-    theatre.perform(script)
+
+async def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre, pilot: Pilot) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("G")
+    await theatre.judge(await theatre.play(2, "pushover"))
+    await theatre.tick(pilot, 2)
+    await theatre.tick(pilot)
+    assert "+1 new, F5" in on_screen(pilot)
+    assert len(ids(pilot)) == 4
+    await pilot.press("f5")
+    await theatre.tick(pilot)
+    assert ids(pilot)[2] == "m01_s002_v01__pushover"
+    assert under_cursor(pilot) == THIRD
+    assert "new, F5" not in on_screen(pilot)
 
 
-def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("enter")
-        await theatre.tick(pilot)
-        opened: object = pilot.app.screen
-        assert isinstance(opened, ConversationScreen)
-        assert f"{HELD}  ✗ fail" in on_screen(pilot)
-        assert "1 of 4" in on_screen(pilot)
-        for name in (FIRST, SECOND, THIRD):
-            await pilot.press("right_square_bracket")
-            await theatre.tick(pilot)
-            assert name in on_screen(pilot)
+async def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre, pilot: Pilot) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("F", *"target:steadfast", "enter")
+    await theatre.tick(pilot)
+    assert "3 shown of 4 judged" in on_screen(pilot)
+    await theatre.judge(await theatre.play(2, "pushover"))
+    await theatre.tick(pilot, 2)
+    await theatre.tick(pilot)
+    assert "3 shown of 5 judged" in on_screen(pilot)
+
+
+async def test_what_comes_while_the_display_is_held_still_is_counted(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare(3)
+    take = await theatre.play(1)
+    await theatre.judge(take, passed=True)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("p")
+    await theatre.judge(take, passed=False)
+    await theatre.judge(await theatre.play(2))
+    for _ in range(3):
+        await theatre.tick(pilot, 1)
+    shown = on_screen(pilot)
+    assert "frozen  +4 messages +2 verdicts" in shown
+    assert "+1 new, F5" in shown
+    assert "✓ pass" in shown
+    assert "✗ fail" not in shown
+    await pilot.press("p")
+    await theatre.tick(pilot)
+    assert "✗ fail" in on_screen(pilot)
+    assert "frozen" not in on_screen(pilot)
+
+
+async def test_a_row_that_is_judged_again_changes_where_it_stands(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare(3)
+    take = await theatre.play()
+    await theatre.judge(take, passed=True)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "✓ pass     m01_s001_v01__steadfast" in on_screen(pilot)
+    await theatre.judge(take, passed=False)
+    await theatre.tick(pilot, 2)
+    await theatre.tick(pilot)
+    assert "✗ fail     m01_s001_v01__steadfast" in on_screen(pilot)
+    assert "judged again since" in on_screen(pilot)
+
+
+@pytest.mark.terminal(200, 50)
+async def test_a_row_is_told_by_a_judge_who_says_what_counts(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    for judge, passed in (("one", False), ("two", False), ("three", True)):
+        await theatre.judge(take, passed=passed, judge=judge, justification=f"So says {judge}.")
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    row = on_screen(pilot).splitlines()[3]
+    assert "✗ fail" in row
+    assert "two +2" in row
+    assert "So says two." in row
+
+
+async def test_a_conversation_that_was_played_again_says_so(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play())
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await theatre.judge(await theatre.play(number=1), passed=False)
+    await theatre.tick(pilot, 2)
+    await pilot.press("f5")
+    await theatre.tick(pilot)
+    assert len(ids(pilot)) == 1
+    assert "✗ fail" in on_screen(pilot)
+
+
+async def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itself(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    await theatre.prepare()
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "No verdict yet" in on_screen(pilot)
+    await pilot.press("enter", "space", "M", "S", "down", "G", "right")
+    await theatre.judge(await theatre.play())
+    await theatre.tick(pilot, 2)
+    await theatre.tick(pilot, 2)
+    assert ids(pilot) == [FIRST]
+
+
+async def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("enter")
+    await theatre.tick(pilot)
+    opened: object = pilot.app.screen
+    assert isinstance(opened, ConversationScreen)
+    assert f"{HELD}  ✗ fail" in on_screen(pilot)
+    assert "1 of 4" in on_screen(pilot)
+    for name in (FIRST, SECOND, THIRD):
         await pilot.press("right_square_bracket")
         await theatre.tick(pilot)
-        assert "the last of what was filtered" in on_screen(pilot)
-        await pilot.press("left_square_bracket", "q")
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, VerdictsScreen)
-        assert under_cursor(pilot) == SECOND
-
-    theatre.perform(script)
-
-
-def test_columns_move_sideways_and_the_id_stays(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert "It gives in at once." not in on_screen(pilot).splitlines()[3]
-        await pilot.press(*["right"] * 9)
-        await pilot.pause()
-        row = on_screen(pilot).splitlines()[3]
-        assert HELD in row
-        assert "It gives in at once." in row
-        await pilot.press(*["left"] * 9)
-        await pilot.pause()
-        assert "Adult" in on_screen(pilot).splitlines()[3]
-
-    theatre.perform(script, (56, 24))
+        assert name in on_screen(pilot)
+    await pilot.press("right_square_bracket")
+    await theatre.tick(pilot)
+    assert "the last of what was filtered" in on_screen(pilot)
+    await pilot.press("left_square_bracket", "q")
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, VerdictsScreen)
+    assert under_cursor(pilot) == SECOND
 
 
-def test_hostile_text_is_shown_and_does_nothing(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        quotes = (Quote("\x1b]52;c;AAAA\x07", None),)
-        await theatre.judge(take, quotes=quotes, justification="\x1b[2J[red]no[/red]\x9b5n")
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        shown = on_screen(pilot)
-        assert "␛[2J[red]no[/red]" in shown
-        assert "\x1b" not in shown
-        assert "\x9b" not in shown
-
-    theatre.perform(script, (200, 50))
-
-
-def test_a_store_that_cannot_be_read_is_told(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.tick(pilot)
-        hidden = theatre.store.path.with_name("elsewhere.db")
-        theatre.store.path.rename(hidden)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert "does not exist yet" in on_screen(pilot)
-        hidden.rename(theatre.store.path)
-        await pilot.press("f5")
-        await theatre.tick(pilot)
-        assert len(ids(pilot)) == 4
-
-    theatre.perform(script)
+@pytest.mark.terminal(56, 24)
+async def test_columns_move_sideways_and_the_id_stays(theatre: Theatre, pilot: Pilot) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "It gives in at once." not in on_screen(pilot).splitlines()[3]
+    await pilot.press(*["right"] * 9)
+    await pilot.pause()
+    row = on_screen(pilot).splitlines()[3]
+    assert HELD in row
+    assert "It gives in at once." in row
+    await pilot.press(*["left"] * 9)
+    await pilot.pause()
+    assert "Adult" in on_screen(pilot).splitlines()[3]
 
 
-def test_a_conversation_that_never_ended_is_not_among_them(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert len(ids(pilot)) == 4
-
-    theatre.perform(script)
-
-
-def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.play(1)
-        await theatre.judge(take, quotes=(Quote("before you have an answer. (2)", 2),))
-        await theatre.judge(await theatre.play(2), quotes=(Quote("nowhere", None),))
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        rows = [line for line in on_screen(pilot).splitlines() if "m01_s00" in line]
-        assert " ◇◆ " in rows[0]
-        assert " ◇◇ " in rows[1]
-
-    theatre.perform(script)
+@pytest.mark.terminal(200, 50)
+async def test_hostile_text_is_shown_and_does_nothing(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    quotes = (Quote("\x1b]52;c;AAAA\x07", None),)
+    await theatre.judge(take, quotes=quotes, justification="\x1b[2J[red]no[/red]\x9b5n")
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    shown = on_screen(pilot)
+    assert "␛[2J[red]no[/red]" in shown
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
 
 
-def test_an_order_that_no_heading_shows_is_said(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("s", "d")
-        await theatre.tick(pilot)
-        assert "by when ▴" in on_screen(pilot)
-        assert ids(pilot) == [FIRST, HELD, SECOND, THIRD]
+async def test_a_store_that_cannot_be_read_is_told(theatre: Theatre, pilot: Pilot) -> None:
+    await some_verdicts(theatre)
+    await theatre.tick(pilot)
+    hidden = theatre.store.path.with_name("elsewhere.db")
+    theatre.store.path.rename(hidden)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "does not exist yet" in on_screen(pilot)
+    hidden.rename(theatre.store.path)
+    await pilot.press("f5")
+    await theatre.tick(pilot)
+    assert len(ids(pilot)) == 4
 
-    theatre.perform(script)
 
-
-def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
-    theatre: Theatre,
+async def test_a_conversation_that_never_ended_is_not_among_them(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("space", "j", "space", "C")
-        await theatre.tick(pilot)
-        title = on_screen(pilot).splitlines()[1]
-        assert title.index(HELD) < title.index(SECOND)
-        await pilot.press("q", "g", "enter", "slash", *"skip", "enter")
-        await theatre.tick(pilot)
-        assert "“skip” 1 of 2" in on_screen(pilot)
-        await pilot.press("right_square_bracket")
-        await theatre.tick(pilot)
-        assert FIRST in on_screen(pilot)
-        assert "“skip” 1 of 2" in on_screen(pilot)
+    await some_verdicts(theatre)
+    await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert len(ids(pilot)) == 4
 
-    theatre.perform(script)
+
+async def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    take = await theatre.play(1)
+    await theatre.judge(take, quotes=(Quote("before you have an answer. (2)", 2),))
+    await theatre.judge(await theatre.play(2), quotes=(Quote("nowhere", None),))
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    rows = [line for line in on_screen(pilot).splitlines() if "m01_s00" in line]
+    assert " ◇◆ " in rows[0]
+    assert " ◇◇ " in rows[1]
+
+
+async def test_an_order_that_no_heading_shows_is_said(theatre: Theatre, pilot: Pilot) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("s", "d")
+    await theatre.tick(pilot)
+    assert "by when ▴" in on_screen(pilot)
+    assert ids(pilot) == [FIRST, HELD, SECOND, THIRD]
+
+
+async def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
+    theatre: Theatre,
+    pilot: Pilot,
+) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("space", "j", "space", "C")
+    await theatre.tick(pilot)
+    title = on_screen(pilot).splitlines()[1]
+    assert title.index(HELD) < title.index(SECOND)
+    await pilot.press("q", "g", "enter", "slash", *"skip", "enter")
+    await theatre.tick(pilot)
+    assert "“skip” 1 of 2" in on_screen(pilot)
+    await pilot.press("right_square_bracket")
+    await theatre.tick(pilot)
+    assert FIRST in on_screen(pilot)
+    assert "“skip” 1 of 2" in on_screen(pilot)
 
 
 def remembering(theatre: Theatre, memory: PreferencesFile) -> CrosswindApp:
@@ -500,7 +463,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
 ) -> None:
     memory = PreferencesFile(tmp_path / "home" / "app.json")
 
-    async def first(pilot: Pilot[None]) -> None:
+    async def first(pilot: Pilot) -> None:
         await some_verdicts(theatre)
         await theatre.open(pilot, "3", "right_curly_bracket")
         await filtered(theatre, pilot, "outcome:fail")
@@ -509,7 +472,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await theatre.tick(pilot)
         assert f"★ {under_cursor(pilot)}" in on_screen(pilot)
 
-    async def second(pilot: Pilot[None]) -> None:
+    async def second(pilot: Pilot) -> None:
         await theatre.open(pilot, "3", "right_curly_bracket")
         assert "by when ▾" in on_screen(pilot)
         await pilot.press("F", "up")
@@ -533,14 +496,14 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
 def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path: Path) -> None:
     memory = PreferencesFile(tmp_path / "home" / "app.json")
 
-    async def first(pilot: Pilot[None]) -> None:
+    async def first(pilot: Pilot) -> None:
         await some_verdicts(theatre)
         await theatre.open(pilot, "3", "right_curly_bracket")
         await pilot.press("down", "down")
         await theatre.tick(pilot)
         assert under_cursor(pilot) == SECOND
 
-    async def second(pilot: Pilot[None]) -> None:
+    async def second(pilot: Pilot) -> None:
         await theatre.open(pilot, "3", "right_curly_bracket")
         assert under_cursor(pilot) == SECOND
 
@@ -567,34 +530,31 @@ def test_damaged_views_count_as_none(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("filtered_by", ["outcome:fail", ""])
-def test_a_row_that_was_judged_again_says_so_and_is_counted_anew(
-    theatre: Theatre, filtered_by: str
+async def test_a_row_that_was_judged_again_says_so_and_is_counted_anew(
+    theatre: Theatre, pilot: Pilot, filtered_by: str
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_verdicts(theatre)
-        again = await theatre.play(2, "pushover")
-        await theatre.judge(again, passed=False)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        if filtered_by:
-            await filtered(theatre, pilot, filtered_by)
-            await pilot.press("enter")
-        await theatre.tick(pilot)
-        passed = on_screen(pilot).count("✓ pass  ")
-        others = "✓ 0 · 0" if filtered_by else "✓ 1 · 1"
-        assert f"✗ 3 {others}" in on_screen(pilot)
-        await theatre.judge(again, passed=True)
-        await theatre.tick(pilot, 1.1)
-        await theatre.tick(pilot)
-        # it stays where it is read, also where it no longer fits the filter
-        assert on_screen(pilot).count("✓ pass  ") == passed + 1
-        others = "✓ 1 · 0" if filtered_by else "✓ 2 · 1"
-        assert f"✗ 2 {others}" in on_screen(pilot)
-
-    theatre.perform(script)
+    await some_verdicts(theatre)
+    again = await theatre.play(2, "pushover")
+    await theatre.judge(again, passed=False)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    if filtered_by:
+        await filtered(theatre, pilot, filtered_by)
+        await pilot.press("enter")
+    await theatre.tick(pilot)
+    passed = on_screen(pilot).count("✓ pass  ")
+    others = "✓ 0 · 0" if filtered_by else "✓ 1 · 1"
+    assert f"✗ 3 {others}" in on_screen(pilot)
+    await theatre.judge(again, passed=True)
+    await theatre.tick(pilot, 1.1)
+    await theatre.tick(pilot)
+    # it stays where it is read, also where it no longer fits the filter
+    assert on_screen(pilot).count("✓ pass  ") == passed + 1
+    others = "✓ 1 · 0" if filtered_by else "✓ 2 · 1"
+    assert f"✗ 2 {others}" in on_screen(pilot)
 
 
 def test_what_was_judged_again_is_stale_no_more(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await some_verdicts(theatre)
         take = await theatre.play(2, "pushover")
         await theatre.judge(take)
@@ -614,37 +574,34 @@ def test_what_was_judged_again_is_stale_no_more(theatre: Theatre) -> None:
     theatre.perform(script, (200, 40), app=app)
 
 
-def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(3)
-        await theatre.judge(await theatre.play(1), justification="It says why. " * 200)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("tab", "pagedown")
-        await theatre.tick(pilot)
-        detail = pilot.app.screen.query_one("#detail", TranscriptView)
-        top = detail.top
-        assert top > 0
-        await theatre.judge(await theatre.play(2))
-        await theatre.tick(pilot, 1.1)
-        await theatre.tick(pilot)
-        await pilot.press("f5")
-        await theatre.tick(pilot)
-        assert "2 judged" in on_screen(pilot)
-        assert detail.top == top
+async def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare(3)
+    await theatre.judge(await theatre.play(1), justification="It says why. " * 200)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await pilot.press("tab", "pagedown")
+    await theatre.tick(pilot)
+    detail = pilot.app.screen.query_one("#detail", TranscriptView)
+    top = detail.top
+    assert top > 0
+    await theatre.judge(await theatre.play(2))
+    await theatre.tick(pilot, 1.1)
+    await theatre.tick(pilot)
+    await pilot.press("f5")
+    await theatre.tick(pilot)
+    assert "2 judged" in on_screen(pilot)
+    assert detail.top == top
 
-    theatre.perform(script)
 
-
-def test_in_a_tiny_terminal_no_two_ids_look_alike(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(3)
-        for number in (1, 2, 3):
-            for target in ("steadfast", "pushover"):
-                await theatre.judge(await theatre.play(number, target), passed=number > 1)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        shown = table(pilot)
-        lines = ["".join(piece.text for piece in shown.row(place)) for place in range(6)]
-        assert len(set(lines)) == 6
-        assert lines[1].strip() == "✗ m1s1v1 ste…ast"
-
-    theatre.perform(script, (20, 5))
+@pytest.mark.terminal(20, 5)
+async def test_in_a_tiny_terminal_no_two_ids_look_alike(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare(3)
+    for number in (1, 2, 3):
+        for target in ("steadfast", "pushover"):
+            await theatre.judge(await theatre.play(number, target), passed=number > 1)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    shown = table(pilot)
+    lines = ["".join(piece.text for piece in shown.row(place)) for place in range(6)]
+    assert len(set(lines)) == 6
+    assert lines[1].strip() == "✗ m1s1v1 ste…ast"

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 from textual import events
-from textual.pilot import Pilot
 
 from engine.benchmark import Role, Stage, State, StopReason, Usage
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, failure_kind
 from engine.store.tables import AttemptRow
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, moved, on_screen, told
+from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Theatre, moved, on_screen, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.failures import FOLDED_FROM
 from tui.screens.live import LiveScreen
@@ -35,221 +34,208 @@ def row_of(scenario: int, target: str) -> WorkRow:
     return WorkRow(BENCHMARK, f"m01_s{scenario:03d}_v01__{target}")
 
 
-def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
-        await theatre.open(pilot, "3", "X")
-        shown = on_screen(pilot)
-        assert "3 failed" in shown
-        assert "may pass" not in shown
-        assert "▾ 2 the provider has too much to do" in shown
-        assert "▾ 1 the answer had not the shape" in shown
-        assert str(row_of(1, TARGETS[0]).unit) in shown
-        assert "Try again later" in told(pilot)
+async def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre, pilot: Pilot) -> None:
+    await some_failures(theatre)
+    await theatre.open(pilot, "3", "X")
+    shown = on_screen(pilot)
+    assert "3 failed" in shown
+    assert "may pass" not in shown
+    assert "▾ 2 the provider has too much to do" in shown
+    assert "▾ 1 the answer had not the shape" in shown
+    assert str(row_of(1, TARGETS[0]).unit) in shown
+    assert "Try again later" in told(pilot)
 
-        await pilot.press("enter")
-        await theatre.tick(pilot)
-        assert "▸ 2 the provider has too much to do" in on_screen(pilot)
-        await pilot.press("down", "down")
-        await theatre.tick(pilot)
-        assert SHAPELESS in told(pilot)
-
-    theatre.perform(script)
+    await pilot.press("enter")
+    await theatre.tick(pilot)
+    assert "▸ 2 the provider has too much to do" in on_screen(pilot)
+    await pilot.press("down", "down")
+    await theatre.tick(pilot)
+    assert SHAPELESS in told(pilot)
 
 
-def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons(
+async def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
-        theatre.watch.benchmarks = [
-            *theatre.watch.benchmarks,
-            replace(theatre.watch.benchmarks[0], name="another"),
-        ]
-        row = moved(Stage.EVALUATE, f"m01_s001_v01__{TARGETS[1]}", State.FAILED, None, SHAPELESS)
-        await theatre.write(replace(row, benchmark="another"))
-        await theatre.open(pilot, "3", "X")
-        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-        at = f"✗ evaluate m01_s001_v01__{TARGETS[1]} "
-        places = {line.removeprefix(at).split()[0] for line in lines if line.startswith(at)}
-        assert places == {BENCHMARK, "another"}
-        await pilot.press("end", "up", "up")
-        await theatre.tick(pilot)
-        assert f"2× {SHAPELESS}" in told(pilot)
-
-    theatre.perform(script)
+    await some_failures(theatre)
+    theatre.watch.benchmarks = [
+        *theatre.watch.benchmarks,
+        replace(theatre.watch.benchmarks[0], name="another"),
+    ]
+    row = moved(Stage.EVALUATE, f"m01_s001_v01__{TARGETS[1]}", State.FAILED, None, SHAPELESS)
+    await theatre.write(replace(row, benchmark="another"))
+    await theatre.open(pilot, "3", "X")
+    lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+    at = f"✗ evaluate m01_s001_v01__{TARGETS[1]} "
+    places = {line.removeprefix(at).split()[0] for line in lines if line.startswith(at)}
+    assert places == {BENCHMARK, "another"}
+    await pilot.press("end", "up", "up")
+    await theatre.tick(pilot)
+    assert f"2× {SHAPELESS}" in told(pilot)
 
 
-def test_rows_of_several_benchmarks_are_told_apart_in_groups_of_their_own(
+async def test_rows_of_several_benchmarks_are_told_apart_in_groups_of_their_own(
     theatre: Theatre,
+    pilot: Pilot,
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.watch.benchmarks = [
-            *theatre.watch.benchmarks,
-            replace(theatre.watch.benchmarks[0], name="another"),
-        ]
-        unit = f"m01_s001_v01__{TARGETS[1]}"
-        await theatre.move(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], SHAPELESS)
-        row = moved(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], "a: 429: rate limit")
-        await theatre.write(replace(row, benchmark="another"))
-        await theatre.open(pilot, "3", "X")
-        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-        assert f"✗ evaluate {unit} another a: 429: rate limit" in lines
-        assert any(line.startswith(f"✗ evaluate {unit} {BENCHMARK} ") for line in lines)
-
-    theatre.perform(script)
+    await theatre.prepare()
+    theatre.watch.benchmarks = [
+        *theatre.watch.benchmarks,
+        replace(theatre.watch.benchmarks[0], name="another"),
+    ]
+    unit = f"m01_s001_v01__{TARGETS[1]}"
+    await theatre.move(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], SHAPELESS)
+    row = moved(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], "a: 429: rate limit")
+    await theatre.write(replace(row, benchmark="another"))
+    await theatre.open(pilot, "3", "X")
+    lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+    assert f"✗ evaluate {unit} another a: 429: rate limit" in lines
+    assert any(line.startswith(f"✗ evaluate {unit} {BENCHMARK} ") for line in lines)
 
 
-def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for number in range(FOLDED_FROM):
-            unit = f"m01_s{number:03d}_v01__{TARGETS[number % 3 == 0]}"
-            target = TARGETS[number % 3 == 0]
-            await theatre.move(Stage.SIMULATE, unit, State.FAILED, target, "a: 429: rate limit")
-        await theatre.move(Stage.EVALUATE, "m01_s001_v01__a", State.FAILED, None, SHAPELESS)
-        await theatre.open(pilot, "3", "X")
-        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-        third = -(-FOLDED_FROM // 3)
-        whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
-        assert f"▸ {FOLDED_FROM} the provider has too much to do {whose}" in lines
-        assert any(line.startswith("▸ 1 the answer had not the shape") for line in lines)
-        shown = on_screen(pilot).splitlines()
-        starts = {line.index("the ") for line in shown if line.startswith(" ▸ ")}
-        assert len(starts) == 1  # numbers of one digit and of two end in one column
+async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    for number in range(FOLDED_FROM):
+        unit = f"m01_s{number:03d}_v01__{TARGETS[number % 3 == 0]}"
+        target = TARGETS[number % 3 == 0]
+        await theatre.move(Stage.SIMULATE, unit, State.FAILED, target, "a: 429: rate limit")
+    await theatre.move(Stage.EVALUATE, "m01_s001_v01__a", State.FAILED, None, SHAPELESS)
+    await theatre.open(pilot, "3", "X")
+    lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+    third = -(-FOLDED_FROM // 3)
+    whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
+    assert f"▸ {FOLDED_FROM} the provider has too much to do {whose}" in lines
+    assert any(line.startswith("▸ 1 the answer had not the shape") for line in lines)
+    shown = on_screen(pilot).splitlines()
+    starts = {line.index("the ") for line in shown if line.startswith(" ▸ ")}
+    assert len(starts) == 1  # numbers of one digit and of two end in one column
 
-        assert "Enter unfold" in on_screen(pilot)
-        await pilot.press("enter")
-        await theatre.tick(pilot)
-        assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
-        assert "Enter fold" in on_screen(pilot)
+    assert "Enter unfold" in on_screen(pilot)
+    await pilot.press("enter")
+    await theatre.tick(pilot)
+    assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
+    assert "Enter fold" in on_screen(pilot)
 
-        await pilot.press("down", "space", "space", "home", "enter")
-        await theatre.tick(pilot)
-        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-        assert "2 marked" in lines[0]
-        assert f"▸ {FOLDED_FROM} the provider has too much to do 2 marked {whose}" in lines
-
-    theatre.perform(script)
-
-
-def test_enter_opens_the_conversation_that_failed_and_q_leads_back(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
-        await theatre.open(pilot, "3", "X")
-        await pilot.press("j", "enter")
-        await theatre.tick(pilot)
-        assert isinstance(pilot.app.screen, ConversationScreen)
-        assert "m01_s001_v01__steadfast" in on_screen(pilot)
-        await pilot.press("q")
-        await theatre.tick(pilot)
-        assert "3 failed" in on_screen(pilot)
-
-    theatre.perform(script)
+    await pilot.press("down", "space", "space", "home", "enter")
+    await theatre.tick(pilot)
+    lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+    assert "2 marked" in lines[0]
+    assert f"▸ {FOLDED_FROM} the provider has too much to do 2 marked {whose}" in lines
 
 
-def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        take = await theatre.begin(1)
-        for number, outcome in enumerate(("stalled", "rate_limited")):
-            await theatre.write(
-                AttemptRow(
-                    benchmark=BENCHMARK,
-                    stage=Stage.SIMULATE,
-                    unit=str(take.key),
-                    target=take.key.target_id,
-                    role=Role.TARGET,
-                    model="openai:gpt",
-                    outcome=outcome,
-                    status=429 if number else None,
-                    duration_ms=400 + number,
-                    usage=Usage(1, None, None, None, None),
-                    detail=f"429: rate limit\x1b[2J; request req_{number}",
-                )
+async def test_enter_opens_the_conversation_that_failed_and_q_leads_back(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await some_failures(theatre)
+    await theatre.open(pilot, "3", "X")
+    await pilot.press("j", "enter")
+    await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert "m01_s001_v01__steadfast" in on_screen(pilot)
+    await pilot.press("q")
+    await theatre.tick(pilot)
+    assert "3 failed" in on_screen(pilot)
+
+
+async def test_a_failure_tells_how_its_calls_went_the_newest_first(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    take = await theatre.begin(1)
+    for number, outcome in enumerate(("stalled", "rate_limited")):
+        await theatre.write(
+            AttemptRow(
+                benchmark=BENCHMARK,
+                stage=Stage.SIMULATE,
+                unit=str(take.key),
+                target=take.key.target_id,
+                role=Role.TARGET,
+                model="openai:gpt",
+                outcome=outcome,
+                status=429 if number else None,
+                duration_ms=400 + number,
+                usage=Usage(1, None, None, None, None),
+                detail=f"429: rate limit\x1b[2J; request req_{number}",
             )
-        await theatre.end(take, StopReason.TARGET_FAILED)
-        await theatre.open(pilot, "3", "X")
-        await pilot.press("down")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        text = told(pilot)
-        assert "target openai:gpt rate_limited 429 after 0.4 s 429: rate limit" in text
-        assert text.index("request req_1") < text.index("request req_0")
-        assert "\x1b" not in text
+        )
+    await theatre.end(take, StopReason.TARGET_FAILED)
+    await theatre.open(pilot, "3", "X")
+    await pilot.press("down")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    text = told(pilot)
+    assert "target openai:gpt rate_limited 429 after 0.4 s 429: rate limit" in text
+    assert text.index("request req_1") < text.index("request req_0")
+    assert "\x1b" not in text
 
-        await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
-        # the list waits ten times as long as it took to make
-        await theatre.tick(pilot, 600)
-        await pilot.press("down")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert "None was made shortly before." in told(pilot)
-
-    theatre.perform(script)
-
-
-def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
-        await theatre.open(pilot, "3", "X")
-        first, second = row_of(1, TARGETS[0]), row_of(2, TARGETS[0])
-        third = row_of(1, TARGETS[1])
-
-        await pilot.press("a")
-        await theatre.answered(pilot)
-        await pilot.press("j", "a")
-        await theatre.answered(pilot)
-        await pilot.press("space", "G", "space")
-        await theatre.tick(pilot)
-        assert "2 marked" in on_screen(pilot)
-        await pilot.press("a")
-        await theatre.answered(pilot)
-        await pilot.press("A")
-        await theatre.answered(pilot)
-        assert [set(request.rows) for request in theatre.link.requests] == [
-            {first, second},
-            {first},
-            {first, third},
-            {first, second, third},
-        ]
-        assert set(theatre.link.commands) == {Command.RETRY}
-
-    theatre.perform(script)
+    await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
+    # the list waits ten times as long as it took to make
+    await theatre.tick(pilot, 600)
+    await pilot.press("down")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert "None was made shortly before." in told(pilot)
 
 
-def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
-        await theatre.open(pilot, "3", "X")
-        await pilot.press("j", "j")
-        unit = row_of(1, TARGETS[0]).unit
-        await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert "2 failed" in on_screen(pilot)
-        assert row_of(2, TARGETS[0]).unit in told(pilot)
+async def test_one_the_marked_a_group_or_all_are_tried_again(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await some_failures(theatre)
+    await theatre.open(pilot, "3", "X")
+    first, second = row_of(1, TARGETS[0]), row_of(2, TARGETS[0])
+    third = row_of(1, TARGETS[1])
 
-    theatre.perform(script)
+    await pilot.press("a")
+    await theatre.answered(pilot)
+    await pilot.press("j", "a")
+    await theatre.answered(pilot)
+    await pilot.press("space", "G", "space")
+    await theatre.tick(pilot)
+    assert "2 marked" in on_screen(pilot)
+    await pilot.press("a")
+    await theatre.answered(pilot)
+    await pilot.press("A")
+    await theatre.answered(pilot)
+    assert [set(request.rows) for request in theatre.link.requests] == [
+        {first, second},
+        {first},
+        {first, third},
+        {first, second, third},
+    ]
+    assert set(theatre.link.commands) == {Command.RETRY}
 
 
-def test_the_head_counts_what_may_pass_where_other_rows_need_a_change(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
-        take = await theatre.play(2, TARGETS[1])
-        refused = "401: the key was refused"
-        await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
-        await theatre.open(pilot, "3", "X")
-        assert "4 failed  3 may pass as things are" in on_screen(pilot)
+async def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await some_failures(theatre)
+    await theatre.open(pilot, "3", "X")
+    await pilot.press("j", "j")
+    unit = row_of(1, TARGETS[0]).unit
+    await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    assert "2 failed" in on_screen(pilot)
+    assert row_of(2, TARGETS[0]).unit in told(pilot)
 
-    theatre.perform(script)
+
+async def test_the_head_counts_what_may_pass_where_other_rows_need_a_change(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await some_failures(theatre)
+    take = await theatre.play(2, TARGETS[1])
+    refused = "401: the key was refused"
+    await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
+    await theatre.open(pilot, "3", "X")
+    assert "4 failed  3 may pass as things are" in on_screen(pilot)
 
 
 def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
     theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "3", "X")
         assert f"‖ {TARGETS[0]}  parked: 401" in on_screen(pilot)
@@ -260,38 +246,35 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
-def test_the_verdicts_lead_to_what_failed_by_the_same_key(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(), passed=True)
-        unit = f"m01_s002_v01__{TARGETS[0]}"
-        await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[0], SHAPELESS)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert "[Verdicts]" in on_screen(pilot)
-        await theatre.open(pilot, "X")
-        assert "[All]" in on_screen(pilot)
-        assert "1 failed" in on_screen(pilot)
+async def test_the_verdicts_lead_to_what_failed_by_the_same_key(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(), passed=True)
+    unit = f"m01_s002_v01__{TARGETS[0]}"
+    await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[0], SHAPELESS)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "[Verdicts]" in on_screen(pilot)
+    await theatre.open(pilot, "X")
+    assert "[All]" in on_screen(pilot)
+    assert "1 failed" in on_screen(pilot)
 
-    theatre.perform(script)
 
-
-def test_nothing_failed_is_said(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.open(pilot, "3", "X")
-        assert "nothing failed" not in on_screen(pilot)
-        assert "Nothing has failed." in on_screen(pilot)
-        assert "pane" not in on_screen(pilot).splitlines()[-1]
-        await pilot.press("a", "A", "space", "enter", "j")
-        assert theatre.link.requests == []
-
-    theatre.perform(script, (80, 24))
+@pytest.mark.terminal(80, 24)
+async def test_nothing_failed_is_said(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    await theatre.open(pilot, "3", "X")
+    assert "nothing failed" not in on_screen(pilot)
+    assert "Nothing has failed." in on_screen(pilot)
+    assert "pane" not in on_screen(pilot).splitlines()[-1]
+    await pilot.press("a", "A", "space", "enter", "j")
+    assert theatre.link.requests == []
 
 
 def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
     theatre.watch.link = None
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await some_failures(theatre)
         await theatre.open(pilot, "3", "X")
         await pilot.press("A")
@@ -376,60 +359,54 @@ def footer_text(footer: KeyLine) -> str:
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
+async def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
     theatre: Theatre,
+    pilot: Pilot,
     ends: bool,
 ) -> None:
     """Keys of one packet, the end of the run among them, and another size of the terminal."""
-
-    async def script(pilot: Pilot[None]) -> None:
-        await some_failures(theatre)
+    await some_failures(theatre)
+    await theatre.tick(pilot)
+    for packet, size in (("32", (80, 24)), ("232", (120, 40)), ("2323212", (60, 20))):
+        for each in packet:
+            pilot.app.post_message(events.Key(each, each))
+        if ends:
+            await theatre.note(NoteKind.RUN_ENDED)
+            theatre.link.state = EngineState.STOPPED
+        await pilot.resize_terminal(*size)
         await theatre.tick(pilot)
-        for packet, size in (("32", (80, 24)), ("232", (120, 40)), ("2323212", (60, 20))):
-            for each in packet:
-                pilot.app.post_message(events.Key(each, each))
-            if ends:
-                await theatre.note(NoteKind.RUN_ENDED)
-                theatre.link.state = EngineState.STOPPED
-            await pilot.resize_terminal(*size)
+        await theatre.tick(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, LiveScreen)
+        footer = screen.query_one(KeyLine)
+        shown = footer_text(footer)
+        assert "mark" not in shown
+        anew = KeyLine()
+        await screen.mount(anew)
+        while anew.size != footer.size:
             await theatre.tick(pilot)
-            await theatre.tick(pilot)
-            screen = pilot.app.screen
-            assert isinstance(screen, LiveScreen)
-            footer = screen.query_one(KeyLine)
-            shown = footer_text(footer)
-            assert "mark" not in shown
-            anew = KeyLine()
-            await screen.mount(anew)
-            while anew.size != footer.size:
-                await theatre.tick(pilot)
-            await theatre.tick(pilot)
-            assert footer_text(anew) == footer_text(footer) == shown
-            await anew.remove()
-
-    theatre.perform(script)
+        await theatre.tick(pilot)
+        assert footer_text(anew) == footer_text(footer) == shown
+        await anew.remove()
 
 
-def test_a_reason_that_rows_share_is_shown_once(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        for target in TARGETS:
-            unit = f"m01_s001_v01__{target}"
-            await theatre.move(Stage.EVALUATE, unit, State.FAILED, target, SHAPELESS)
-        await theatre.open(pilot, "3", "X")
-        rows = [line for line in on_screen(pilot).splitlines() if "✗ evaluate" in line]
-        assert [SHAPELESS[:20] in row for row in rows] == [True, False]
-        assert "as above" in rows[1]
-
-    theatre.perform(script)
+async def test_a_reason_that_rows_share_is_shown_once(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    for target in TARGETS:
+        unit = f"m01_s001_v01__{target}"
+        await theatre.move(Stage.EVALUATE, unit, State.FAILED, target, SHAPELESS)
+    await theatre.open(pilot, "3", "X")
+    rows = [line for line in on_screen(pilot).splitlines() if "✗ evaluate" in line]
+    assert [SHAPELESS[:20] in row for row in rows] == [True, False]
+    assert "as above" in rows[1]
 
 
 def test_the_palette_lists_what_would_do_nothing_now_only_if_it_is_typed(theatre: Theatre) -> None:
-    def names(pilot: Pilot[None], typed: str = "") -> set[str]:
+    def names(pilot: Pilot, typed: str = "") -> set[str]:
         known = commands(pilot.app, pilot.app.screen)
         return {command.name for command in matching(known, typed)}
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await theatre.prepare()
         await theatre.open(pilot, "3", "X")
         assert not {"try again", "all again", "mark"} & names(pilot)

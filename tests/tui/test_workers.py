@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.cli.status import _remarks
 from engine.link import AgentStatus, Board, EngineState
-from tests.tui.theatre import Theatre, on_screen, text
+from tests.tui.theatre import Pilot, Theatre, on_screen, text
 from tui.state.workers import SILENT, worker_lines
 from tui.text.ink import Ink, length
 
@@ -40,37 +39,33 @@ def test_how_long_a_worker_was_silent_is_not_cut_for_a_long_host() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-def test_workers_are_listed_by_a_key_that_is_there_only_with_them(
-    theatre: Theatre, size: tuple[int, int]
+async def test_workers_are_listed_by_a_key_that_is_there_only_with_them(
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        assert "workers" not in on_screen(pilot)
-        theatre.link.agents = [NEAR, LOST]
-        await theatre.tick(pilot)
-        assert "2 workers · 37 calls in flight · 11.5/s  H lists them" in on_screen(pilot)
-        assert NEAR.name not in on_screen(pilot)
-        await pilot.press("H")
-        await theatre.tick(pilot)
-        assert f"{NEAR.name}  {NEAR.host}  {NEAR.words}"[:78] in on_screen(pilot)
-        await pilot.press("H")
-        await theatre.tick(pilot)
-        assert NEAR.name not in on_screen(pilot)
-
-    theatre.perform(script, size)
+    await theatre.prepare()
+    await theatre.tick(pilot)
+    assert "workers" not in on_screen(pilot)
+    theatre.link.agents = [NEAR, LOST]
+    await theatre.tick(pilot)
+    assert "2 workers · 37 calls in flight · 11.5/s  H lists them" in on_screen(pilot)
+    assert NEAR.name not in on_screen(pilot)
+    await pilot.press("H")
+    await theatre.tick(pilot)
+    assert f"{NEAR.name}  {NEAR.host}  {NEAR.words}"[:78] in on_screen(pilot)
+    await pilot.press("H")
+    await theatre.tick(pilot)
+    assert NEAR.name not in on_screen(pilot)
 
 
-def test_a_run_that_waits_for_workers_is_paused_and_says_what_to_do(theatre: Theatre) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        theatre.link.state = EngineState.PAUSED
-        theatre.link.problem = "waiting for workers: start some with `dask worker`"
-        await theatre.tick(pilot)
-        assert "paused" in on_screen(pilot)
-        assert f"! held  {theatre.link.problem}" in on_screen(pilot)
-
-    theatre.perform(script)
+async def test_a_run_that_waits_for_workers_is_paused_and_says_what_to_do(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    theatre.link.state = EngineState.PAUSED
+    theatre.link.problem = "waiting for workers: start some with `dask worker`"
+    await theatre.tick(pilot)
+    assert "paused" in on_screen(pilot)
+    assert f"! held  {theatre.link.problem}" in on_screen(pilot)
 
 
 def test_status_names_each_worker() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.benchmark import Stage
 from engine.cli.command_line import parse
@@ -25,7 +24,7 @@ from engine.watch import Watch
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.idle import hurried
-from tests.tui.theatre import ScriptedLink, on_screen
+from tests.tui.theatre import Pilot, ScriptedLink, on_screen
 from tests.waiting import PATIENCE_S, assert_quick
 from tui.app import CrosswindApp
 from tui.orders import Orders
@@ -36,7 +35,7 @@ from tui.services.preferences import PreferencesFile
 from tui.services.terminal import PagerError
 from tui.state.reviewing import word_diff
 
-Script = Callable[[Pilot[None]], Awaitable[None]]
+Script = Callable[[Pilot], Awaitable[None]]
 SMALL = (80, 24)
 
 
@@ -75,7 +74,7 @@ def play(
     wait_for_files()
 
 
-async def press(pilot: Pilot[None], *keys: str) -> str:
+async def press(pilot: Pilot, *keys: str) -> str:
     """What is on the screen when all that the keys set going is done."""
     for key in keys:
         await pilot.press(key)
@@ -87,7 +86,7 @@ async def press(pilot: Pilot[None], *keys: str) -> str:
     return on_screen(pilot)
 
 
-async def shown(pilot: Pilot[None], words: str) -> None:
+async def shown(pilot: Pilot, words: str) -> None:
     """Once that is on the screen; what waits for a person is no worker that ends."""
     async with asyncio.timeout(PATIENCE_S):
         while words not in on_screen(pilot):
@@ -101,7 +100,7 @@ def states(place: Place) -> dict[str, str]:
 
 
 def test_a_person_says_by_which_name_they_review(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await press(pilot, "enter", "a", "colon", *"your", "space", *"name", "enter")
         await press(pilot, *"ann", "enter", "enter", "a")
 
@@ -114,7 +113,7 @@ def test_a_person_says_by_which_name_they_review(place: Place) -> None:
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)])
 def test_items_are_reviewed_with_enter_and_a_letter(place: Place, size: tuple[int, int]) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         seen = on_screen(pilot)
         assert "12 to review" in seen
         assert "base scenario m01_s001" in seen
@@ -157,7 +156,7 @@ def test_all_that_waits_for_a_person_stands_in_one_queue_and_enter_opens_it(plac
             sample.store([NumberedLabel(number, answer) for number in range(1, 7)])
     link = ScriptedLink(question="it may cost $3 more: go on?")
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await press(pilot, "escape", "5")  # the question comes up by itself once
         seen = on_screen(pilot)
         assert "1 price to accept  12 to review  6 to label" in seen
@@ -192,7 +191,7 @@ def test_an_edit_that_cannot_be_taken_is_offered_again_as_it_was_written(
 
     monkeypatch.setattr(your_turn, "show_file", edit)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await pilot.press("e")
         await shown(pilot, "m01_s001.yaml:")
         assert "m01_s001 changed" in await press(pilot, "e")
@@ -218,10 +217,10 @@ def test_what_was_written_when_the_editor_was_cut_off_is_there_again(
 
     monkeypatch.setattr(your_turn, "show_file", edit)
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         assert "the terminal is gone" in await press(pilot, "e")
 
-    async def later(pilot: Pilot[None]) -> None:
+    async def later(pilot: Pilot) -> None:
         assert "was cut off is back" in await press(pilot, "e")
 
     play(place, script)
@@ -235,7 +234,7 @@ def test_what_was_written_when_the_editor_was_cut_off_is_there_again(
 def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await press(pilot, "enter", "a", "j", "enter", "x", *"dull", "enter")
         screen, loop = pilot.app.screen, asyncio.get_running_loop()
         assert isinstance(screen, your_turn.YourTurnScreen)
@@ -255,7 +254,7 @@ def test_the_cursor_is_on_what_was_undone_though_it_was_read_meanwhile(
 
 
 def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         pilot.app.screen._read_at = float("inf")  # type: ignore[attr-defined]  # not by itself
         words = ("review", "--approve", "m01_s001*", "--by", "Ben")
         assert (await asyncio.to_thread(crosswind, place.root, *words)).code == 0
@@ -269,7 +268,7 @@ def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:
 def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: Place) -> None:
     link = ScriptedLink()
 
-    async def note(pilot: Pilot[None]) -> None:
+    async def note(pilot: Pilot) -> None:
         await press(pilot, "enter", "w", *"no illness", "enter")
 
     play(place, note, link=link)
@@ -277,7 +276,7 @@ def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: P
     assert order.rewrite["giving-in"].note == "no illness"
     place.run(stages=order.stages, rewrite=order.rewrite)
 
-    async def look(pilot: Pilot[None]) -> None:
+    async def look(pilot: Pilot) -> None:
         seen = on_screen(pilot)
         assert "written again: no illness" in seen
         assert "[-" in seen
@@ -288,7 +287,7 @@ def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: P
 
 
 def test_a_file_that_is_written_after_the_store_is_read_once_more(place: Place) -> None:
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         text = place.benchmark.read_text()
         await asyncio.to_thread(place.benchmark.write_text, text.replace("Leaves", "Keeps"))
         assert isinstance(pilot.app, CrosswindApp)
@@ -304,7 +303,7 @@ def test_files_of_what_was_played_are_written_when_the_screen_is_left(place: Pla
     scores = place.folder / "runs" / "holds" / "scores.json"
     before = scores.read_text()
 
-    async def script(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot) -> None:
         await press(pilot, "enter", "x")
         await pilot.press(*"dull")
         await press(pilot, "enter")

@@ -8,8 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final, TypeAlias
 
-from textual.pilot import Pilot
+from textual import pilot as textual_pilot
 from textual.worker import WorkerCancelled
 
 from engine.benchmark import (
@@ -187,7 +188,12 @@ class Take:
     number: int
 
 
-Script = Callable[[Pilot[None]], Awaitable[None]]
+Pilot: TypeAlias = "textual_pilot.Pilot[None]"
+Script = Callable[[Pilot], Awaitable[None]]
+
+
+USUAL: Final = (120, 40)
+"""The size of a terminal where a test says none."""
 
 
 class Theatre:
@@ -226,7 +232,7 @@ class Theatre:
     def perform(
         self,
         script: Script,
-        size: tuple[int, int] = (120, 40),
+        size: tuple[int, int] = USUAL,
         app: CrosswindApp | None = None,
     ) -> CrosswindApp:
         """Open the app in a terminal of this size and play the script before it."""
@@ -240,7 +246,7 @@ class Theatre:
         hurried(play())
         return shown
 
-    async def tick(self, pilot: Pilot[None], seconds: float = 0.1) -> None:
+    async def tick(self, pilot: Pilot, seconds: float = 0.1) -> None:
         """Let time go by, and the app look once."""
         self.at += timedelta(seconds=seconds)
         self.seconds += seconds
@@ -249,7 +255,7 @@ class Theatre:
         pilot.app.tick()
         await pilot.pause()
 
-    async def open(self, pilot: Pilot[None], *keys: str) -> None:
+    async def open(self, pilot: Pilot, *keys: str) -> None:
         """The screen that these keys open, filled."""
         await self.tick(pilot)
         for key in keys:
@@ -257,7 +263,7 @@ class Theatre:
             await self.tick(pilot)
             await self.tick(pilot)
 
-    async def answered(self, pilot: Pilot[None]) -> None:
+    async def answered(self, pilot: Pilot) -> None:
         """Let what was asked of the engine or the store come back, but for what nobody waits for
         any more since something else was asked instead."""
         for _ in range(SUPERSEDED):
@@ -470,7 +476,7 @@ def a_scenario(number: int) -> Scenario:
     )
 
 
-def shell(pilot: Pilot[None]) -> Shell:
+def shell(pilot: Pilot) -> Shell:
     """What the screens of this app are made with."""
     assert isinstance(pilot.app, CrosswindApp)
     return pilot.app.shell
@@ -482,7 +488,7 @@ def screen_lines(app: CrosswindApp) -> list[str]:
     return [strip.text.rstrip() for strip in strips]
 
 
-def on_screen(pilot: Pilot[None]) -> str:
+def on_screen(pilot: Pilot) -> str:
     assert isinstance(pilot.app, CrosswindApp)
     return "\n".join(screen_lines(pilot.app))
 
@@ -492,7 +498,7 @@ def text(line: Line) -> str:
     return "".join(piece.text for piece in line)
 
 
-def told(pilot: Pilot[None]) -> str:
+def told(pilot: Pilot) -> str:
     """All that can be scrolled to in the texts of the screen, with single blanks."""
     panes = pilot.app.screen.query(TranscriptView)
     rows = (pane.row(row) for pane in panes for row in range(pane.row_count()))
