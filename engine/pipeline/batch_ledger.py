@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +23,10 @@ KEPT: timedelta = timedelta(days=29)
 """How long after its end a provider keeps what came of a batch."""
 
 
+def _unheard(_usd: float) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class StoredBatches:
     """As `BatchLedger`."""
@@ -30,6 +34,7 @@ class StoredBatches:
     store: Store
     cancels: bool = field(default=False, init=False)
     """Whether a person asked to cancel what is out."""
+    on_claimed: Callable[[float], None] = field(default=_unheard, init=False)
 
     def batches(self, place: str) -> list[Batch]:
         return [
@@ -75,6 +80,9 @@ class StoredBatches:
             await self.store.write(
                 BatchEventRow(batch=stored.row.key), UnsettledRow(most_usd=stored.most_usd)
             )
+
+    def claimed(self, usd: float) -> None:
+        self.on_claimed(usd)
 
     def unanswered(self, call: str) -> None:
         self.store.tell(BatchTakenRow(call=call))

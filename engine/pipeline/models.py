@@ -612,10 +612,10 @@ class RecordedModel:
             input_tokens=most,
             leased=not in_batch,
         )
-        async with budget as spend:
+        async with budget as booking:
 
             def keep(attempt: Attempt) -> None:
-                spend(attempt.usage.cost_usd)
+                booking.spend(attempt.usage.cost_usd)
                 self._keep_attempt(attempt)
                 if attempt.outcome in _CUT_OFF and attempt.usage.cost_usd is None:
                     self.tell(UnsettledRow(most_usd=most_usd))
@@ -623,7 +623,8 @@ class RecordedModel:
             model: Model = self.model
             if isinstance(model, RealModel):
                 model = model.caching(_COMES_AGAIN.get(self.role))
-                work = BatchWork(f"{self.benchmark} {self.stage} {self.unit} {self.role}", most_usd)
+                name = f"{self.benchmark} {self.stage} {self.unit} {self.role}"
+                work = BatchWork(name, most_usd, booking.reserve)
                 model = model.batched(work if in_batch else None)
             # other models make one attempt per reply, so timing them from outside is enough
             if isinstance(model, ReportingModel):

@@ -177,7 +177,9 @@ class Pipeline:
             on_end=self.store.end_call,
             may_begin=self.control.may_begin,
             waits=self._accounts.stoppable,
+            batched_usd=sum(one.most_usd for one in self.reader.batches() if one.is_open),
         )
+        self._batches.on_claimed = self.budget.batch_claimed
 
     def _limits(self) -> list[BudgetLimit]:
         limits = []
@@ -185,7 +187,8 @@ class Pipeline:
             limits.append(BudgetLimit(RUN_BUDGET, self.config.run.budget))
         if self.config.workspace_budget is not None:
             before = self.reader.spent_usd() + self.reader.unsettled_usd()
-            limits.append(BudgetLimit(WORKSPACE_BUDGET, self.config.workspace_budget, before))
+            limit = self.config.workspace_budget
+            limits.append(BudgetLimit(WORKSPACE_BUDGET, limit, before, counts_batches=True))
         return limits
 
     def _remark(self, text: str) -> None:
@@ -195,10 +198,12 @@ class Pipeline:
     def _budget_spent(self, limit: BudgetLimit, usd: float) -> None:
         if not self.control.draining:
             spent = limit.before_usd + self.budget.spent_usd
+            batched = self.budget.batched_usd if limit.counts_batches else 0.0
+            out = f"up to ${batched:.4f} more are in batches, " if batched else ""
             self._note(
                 NoteKind.WARNING,
                 f"`{limit.key}`, ${limit.usd:.2f}, has no room for another call: ${spent:.4f} are "
-                f"spent, and it may cost up to ${usd:.4f}, {LONGEST_WORDS}",
+                f"spent, {out}and it may cost up to ${usd:.4f}, {LONGEST_WORDS}",
             )
             self.drain()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol, Self
@@ -128,6 +128,11 @@ class Model(Protocol):
         ...
 
 
+Reserve = Callable[[float | None], Awaitable[None]]
+"""Called before a call is put into a batch, with None, or when it turns out to be in one of an
+earlier run, with the most that it may cost there, in US dollars."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchWork:
     """What a reply is for that may be asked for in a batch."""
@@ -136,6 +141,8 @@ class BatchWork:
     """The same after a restart."""
     most_usd: float
     """The most that it may cost."""
+    reserve: Reserve
+    """Waits until it may be submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from engine.config.schema import ModelId
 from engine.errors import StopRequested
 from engine.pipeline.costs.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
+from engine.providers.model import Reserve
 from engine.providers.waits import HeldCalls
 
 USUAL: Final = 0.95
@@ -44,6 +45,8 @@ class BudgetLimit:
     usd: float
     before_usd: float = 0.0
     """What had already been spent against this limit before the run."""
+    counts_batches: bool = False
+    """Whether what earlier runs left in batches counts against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,16 @@ class CallCost:
     """The part of the longest answer in it."""
     token_usd: float = 0.0
     """The cost of each token that a call is told."""
+
+
+class CallBooking(NamedTuple):
+    """What a call may do with its room in a budget."""
+
+    spend: Callable[[float | None], None]
+    """Books the cost of an attempt."""
+    reserve: Reserve
+    """Reserves room for a call in a batch; given what it counts as if an earlier run left it in
+    one. Raises `StopRequested`."""
 
 
 class _WaitingCall(NamedTuple):
@@ -110,8 +123,11 @@ class Budget:
         on_end: Callable[[float], None] = lambda _usd: None,
         may_begin: Callable[[], Awaitable[bool]] = _always,
         waits: StoppableWaits | None = None,
+        batched_usd: float = 0.0,
     ) -> None:
+        """`batched_usd` is the most that calls may cost which earlier runs left in batches."""
         self.limits = limits
+        self.batched_usd = batched_usd
         self._find_cost = cost_of
         self._on_spent = on_spent
         self._on_enough = on_enough
@@ -155,25 +171,41 @@ class Budget:
         turn: int = 0,
         input_tokens: int = 0,
         leased: bool = True,
-    ) -> AsyncIterator[Callable[[float | None], None]]:
+    ) -> AsyncIterator[CallBooking]:
         """Reserve room for one call, of at most `input_tokens`, while the block lasts;
-        yields a function that books the cost of each attempt. What it may cost is told to
+        yields what books the cost of each attempt. What it may cost is told to
         `on_begin` before, and to `on_end` when its attempts are booked; not if it is not `leased`,
-        as a call in a batch, which outlives this process.
+        as a call in a batch, which outlives this process, and for which room is reserved once it is
+        known whether it is in a batch already.
 
         A call that does not fit beside those in flight waits until they have ended; calls for a
         `unit` that had one already go first. Raises `StopRequested` if it does not fit alone, after
         reporting that the budget is spent, or if the run is asked to stop meanwhile.
         """
         most = self.most_usd(role, model, input_tokens)
-        if self.limits:
+        if leased and self.limits:
             await self._room(role, model, most, (benchmark, unit))
         kind = (benchmark, role, model)
         usual = self.usual_usd(role, model)
         expected = self.remaining.call_begins(kind, unit, turn, usual)
-        self._in_air[role, model] += 1
-        self._reserved[role, model] += most
-        cost = 0.0
+        reserved, cost = False, 0.0
+
+        def take() -> None:
+            nonlocal reserved
+            if not reserved:
+                reserved = True
+                self._in_air[role, model] += 1
+                self._reserved[role, model] += most
+
+        async def reserve(batched_usd: float | None) -> None:
+            if batched_usd is not None:
+                self.batch_claimed(batched_usd)
+            elif self.limits and not reserved:
+                await self._room(role, model, most, (benchmark, unit))
+            take()
+
+        if leased:
+            take()
         promised = most + self._excess[role, model] if leased else 0.0
 
         def spend(usd: float | None) -> None:
@@ -184,12 +216,13 @@ class Budget:
         try:
             if promised:
                 await self._on_begin(promised)
-            yield spend
+            yield CallBooking(spend, reserve)
         finally:
             if promised:
                 self._on_end(promised)
-            self._in_air[role, model] -= 1
-            self._reserved[role, model] -= most
+            if reserved:
+                self._in_air[role, model] -= 1
+                self._reserved[role, model] -= most
             self.remaining.call_ends(kind, turn, expected, cost)
             # a call of unknown cost says nothing about usual costs
             if cost:
@@ -199,6 +232,13 @@ class Budget:
                     self._on_excess(role, model, cost, most)
             self._wake_next()
             self._wake_rows()
+
+    def batch_claimed(self, usd: float) -> None:
+        """Note that a call in a batch of an earlier run is asked for again, or costs nothing: until
+        then it counts as the most that it may cost."""
+        self.batched_usd = max(0.0, self.batched_usd - usd)
+        self._wake_next()
+        self._wake_rows()
 
     async def _room(self, role: Role, model: ModelId, usd: float, row: tuple[str, str]) -> None:
         self._came += 1
@@ -297,7 +337,8 @@ class Budget:
     def _exceeded(self, usd: float) -> BudgetLimit | None:
         """The limit that would be passed if so much were spent from now on."""
         for limit in self.limits:
-            if limit.before_usd + self.spent_usd + usd > limit.usd + ROUNDING:
+            batched = self.batched_usd if limit.counts_batches else 0.0
+            if limit.before_usd + batched + self.spent_usd + usd > limit.usd + ROUNDING:
                 return limit
         return None
 

@@ -65,6 +65,7 @@ class ModelBatches:
             self._accounts.stoppable,
             f"{work.name} {seed}",
             work.most_usd,
+            work.reserve,
             self.only_first,
         )
 

@@ -24,6 +24,7 @@ from engine.identity import BATCH_MARK
 from engine.kill_points import KillPoint, reached
 from engine.providers.accounts import Clock, StoppableWaits
 from engine.providers.http.transport import OnResponse
+from engine.providers.model import Reserve
 from engine.providers.waits import HeldCalls
 
 SHARE: Final = 0.5
@@ -115,6 +116,10 @@ class Batch:
         return int(number) if is_ours else None
 
     @property
+    def call_usd(self) -> float:
+        return self.most_usd / len(self.asks)
+
+    @property
     def left(self) -> int:
         return len(self.asks) - len(self.over)
 
@@ -173,6 +178,11 @@ class BatchLedger(Protocol):
         """Note that the provider has it; or never will, if it has no id."""
         ...
 
+    def claimed(self, usd: float) -> None:
+        """Note that a call that an earlier run submitted has cost nothing; `usd` is the most that
+        it might have cost."""
+        ...
+
     def unanswered(self, call: str) -> None:
         """Note that a call will have no result."""
         ...
@@ -220,12 +230,17 @@ class BatchQueue:
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
 
-    async def line(self, ask: str, body: Mapping[str, Any], most_usd: float) -> tuple[str, Line]:
+    async def line(
+        self, ask: str, body: Mapping[str, Any], most_usd: float, reserve: Reserve
+    ) -> tuple[str, Line]:
         """Return our name of a call, and its result."""
+        if not self._unclaimed.get(ask):
+            await reserve(None)
         future: asyncio.Future[tuple[str, Line]] = asyncio.get_running_loop().create_future()
         waiting: _WaitingCall | None = None
         if before := self._unclaimed.get(ask):
             call = before.popleft()
+            await reserve(self._batches[call.rpartition("-")[0]].call_usd)
             if call in self._lines:
                 return call, self._lines.pop(call)
             self._futures[call] = future
@@ -362,6 +377,7 @@ class BatchQueue:
         for calls in self._unclaimed.values():
             for call in [one for one in calls if batch.place(one) is not None]:
                 calls.remove(call)
+                self._ledger.claimed(batch.call_usd)
 
     def _look_later(self, batch: Batch) -> None:
         batch.pause_s = min(batch.pause_s * 1.5 or PACE.first_look_s, PACE.longest_look_s)
@@ -453,6 +469,7 @@ class BatchTransport:
     name: str
     """What the reply is for; the same after a restart."""
     most_usd: float
+    reserve: Reserve
     only_first: bool
     """Whether a second request is not to be made in a batch."""
     is_whole_refused: bool = False
@@ -472,7 +489,7 @@ class BatchTransport:
         made_from = json.dumps([self.name, request], sort_keys=True).encode()
         ask = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         async with self.stoppable.waiting():
-            call, line = await self.queue.line(ask, request, self.most_usd)
+            call, line = await self.queue.line(ask, request, self.most_usd, self.reserve)
         self.is_whole_refused = line.of_batch
         if line.status is None or (line.of_batch and self.only_first):
             raise BatchUnansweredError

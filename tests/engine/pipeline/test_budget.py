@@ -33,7 +33,7 @@ A, B = (ModelId("openai", f"https://{host}/v1", "m") for host in ("a.example", "
 
 def test_a_call_is_made_while_spent_in_flight_and_usual_fit() -> None:
     async def play() -> None:
-        async with budget.call(Role.USER, A) as first, budget.call(Role.TARGET, A):
+        async with budget.call(Role.USER, A) as (first, _), budget.call(Role.TARGET, A):
             third = asyncio.create_task(one(budget, Role.EVALUATOR, 0.4))
             await asyncio.sleep(0)
             assert budget.in_flight_usd == pytest.approx(0.8)
@@ -59,7 +59,7 @@ def exactly(usd: float) -> CallCost:
 async def one(
     budget: Budget, role: Role, usd: float, *, unit: str = "", model: ModelId = A
 ) -> None:
-    async with budget.call(role, model, "bread", unit) as spend:
+    async with budget.call(role, model, "bread", unit) as (spend, _):
         await asyncio.sleep(0)
         spend(usd)
 
@@ -122,7 +122,7 @@ def test_one_answer_as_long_as_it_may_be_does_not_break_the_limit(beside: int) -
 
     async def row() -> None:
         while True:
-            async with budget.call(Role.TARGET, A) as spend:
+            async with budget.call(Role.TARGET, A) as (spend, _):
                 await asyncio.sleep(0)
                 near = budget.spent_usd + longest > 10.0 + 1e-9
                 is_long = near and not long
@@ -188,7 +188,7 @@ class Overcharging:
         async def row() -> None:
             while True:
                 told = next(numbers)
-                async with budget.call(Role.TARGET, A, input_tokens=told) as spend:
+                async with budget.call(Role.TARGET, A, input_tokens=told) as (spend, _):
                     in_air.add(told)
                     await asyncio.sleep(0)
                     near = budget.spent_usd > self.limit - 0.3
@@ -225,7 +225,7 @@ def test_what_a_server_has_charged_too_much_once_is_reserved_for_each_later_call
 
 def test_what_a_call_is_told_counts_for_what_it_may_cost() -> None:
     async def play() -> None:
-        async with budget.call(Role.TARGET, A, input_tokens=1000) as spend:
+        async with budget.call(Role.TARGET, A, input_tokens=1000) as (spend, _):
             assert budget.in_flight_usd == pytest.approx(0.5 + 0.4)
             spend(0.1)
         with pytest.raises(StopRequested):
@@ -456,7 +456,7 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
     async def play() -> None:
         for _ in range(100):
             await budget.wait_until_agreed(Role.TARGET, A)
-            async with budget.call(Role.TARGET, A, "b") as spend:
+            async with budget.call(Role.TARGET, A, "b") as (spend, _):
                 spend(0.03)
 
     budget = Budget(on_beyond=yes)
@@ -547,7 +547,7 @@ class Conversations:
 
     async def _call(self, role: Role, turn: int, unit: str) -> None:
         await self.budget.wait_until_agreed(role, A)
-        async with self.budget.call(role, A, "b", unit, turn=turn) as spend:
+        async with self.budget.call(role, A, "b", unit, turn=turn) as (spend, _):
             await asyncio.sleep(0)
             spend(self.prices.of_call(role, turn))
 
@@ -580,7 +580,7 @@ def test_conversations_that_end_early_leave_nothing_to_expect() -> None:
         for unit in "12345678":
             calls = remaining.conversation("b", "m", roles=frozenset(Role))
             await budget.begin("b", unit, calls)
-            async with budget.call(Role.TARGET, A, "b", unit, turn=1) as spend:
+            async with budget.call(Role.TARGET, A, "b", unit, turn=1) as (spend, _):
                 spend(0.01)
             budget.end("b", unit)
 
@@ -604,7 +604,7 @@ def test_a_question_says_the_rest_for_which_it_is_asked() -> None:
     async def play() -> None:
         for _ in range(3):
             await budget.wait_until_agreed(Role.TARGET, A)
-            async with budget.call(Role.TARGET, A, "b") as spend:
+            async with budget.call(Role.TARGET, A, "b") as (spend, _):
                 spend(0.1)
         with pytest.raises(StopRequested):
             await budget.wait_until_agreed(Role.TARGET, A)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
@@ -158,6 +160,31 @@ def test_a_run_that_is_stopped_leaves_its_batch_to_the_next(place: Workplace) ->
     assert not place.run(NAME).failed
     assert len(place.server.batches.submitted) == 1
     assert lines(place) == [""]
+    assert judged_usd(place) == pytest.approx(full_price(place) / 2)
+
+
+def test_what_is_out_counts_against_the_budget_until_it_is_asked_for_again(
+    place: Workplace,
+) -> None:
+    prepare(place)
+    place.server.batches.held = True
+    run_until(place, is_out(place))
+    with place.reader() as reader:
+        most = reader.spent_usd() + sum(batch.most_usd for batch in reader.batches())
+    config = place.root / "config.yaml"
+    keys = yaml.safe_load(config.read_text("utf-8")) | {"workspace_budget": most + 1e-6}
+    keys["generator_model"] = keys["evaluator_model"]
+    written = json.dumps(keys)
+    other = {**keys["evaluator_model"], "params": {"temperature": 0.5}}
+    config.write_text(json.dumps(keys | {"evaluator_model": other}), "utf-8")
+    assert place.run(NAME).stopped, "another judge has no room beside it"
+    assert len(place.server.batches.submitted) == 1
+    config.write_text(written, "utf-8")
+    place.server.batches.held = False
+    result = place.run(NAME)
+    assert not result.failed
+    assert not result.stopped
+    assert len(place.server.batches.submitted) == 1
     assert judged_usd(place) == pytest.approx(full_price(place) / 2)
 
 
