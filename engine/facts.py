@@ -131,7 +131,8 @@ class CallMade(Fact):
     """Its name in the configuration."""
     outcome: str
     """`answer`, or the class of the failure."""
-    duration_ms: int
+    duration_ms: int | None
+    """None for a call in a batch, which says nothing about how fast a model is."""
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None

@@ -11,6 +11,9 @@ from typing import Final
 BATCH_MARK: Final = "crosswind"
 """What our names for batches begin with, so that a provider's list says whose they are."""
 
+BATCH_ROUTE: Final = "batch"
+"""The route of an attempt that was made in one."""
+
 
 def digest(value: object) -> str:
     """16 hexadecimal digits for any JSON-like value, independent of the order of keys."""

@@ -244,6 +244,8 @@ class TargetProgress:
         if playing is None and self.simulate.queued + self.simulate.running:
             return None
         call_seconds = self.judge_ms.total(now) / judged / 1000
+        if not call_seconds:
+            return None  # judged in batches, which end when the provider likes
         at_once = max(self.evaluate.running, 1)
         made, seconds = self.judged.since_first(now)
         # judges that had little to do were slower than they can be
@@ -406,6 +408,8 @@ class Progress:
                 target.others[fact.other] = target.others.get(fact.other, 0) + 1
         target.usage += used
         target.tokens.add(fact.at, fact.output_tokens or 0)
+        if fact.duration_ms is None:
+            return
         if fact.stage is Stage.SIMULATE and fact.outcome == ANSWER:
             target.calls.add(fact.at, 1)
             target.call_ms.add(fact.at, fact.duration_ms)

@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
+from engine.identity import BATCH_ROUTE
 from engine.providers.accounts import (
     Account,
     Accounts,
@@ -30,7 +31,7 @@ from engine.providers.attempts import (
     describe,
     meaning_of,
 )
-from engine.providers.batches.queue import ROUTE, SHARE, BatchTransport
+from engine.providers.batches.queue import SHARE, BatchTransport
 from engine.providers.capabilities import (
     FEWEST,
     Adaptation,
@@ -412,7 +413,7 @@ class _Call:
                 else self.redact(_with_request_id(failure, result.request_id)),
                 self._redacted_name(result.served),
                 result.other is not None,
-                result.route.words(result.parser.provider) if self.batch is None else ROUTE,
+                result.route.words(result.parser.provider) if self.batch is None else BATCH_ROUTE,
                 self._reported(result) is not None,
                 left_out(self.ask),
                 None if self.batch is None else result.request_id,

@@ -20,6 +20,7 @@ from engine.facts import (
     TakeStarted,
     VerdictGiven,
 )
+from engine.identity import BATCH_ROUTE
 from engine.progress import RATE_WINDOW, Progress, StateCounts, TargetProgress, TrackScore
 from engine.store.codec import UNREADABLE, read
 from engine.store.connection import Connection
@@ -101,6 +102,8 @@ def _parse_progress(seq: int, summary: dict[str, Any]) -> Progress:
 _KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take"
 _CALL: Final = "x.seq, x.at, x.benchmark, x.stage, x.target, x.role, x.model, x.outcome"
 
+_TOOK: Final = f"CASE WHEN route = '{BATCH_ROUTE}' THEN NULL ELSE duration_ms END"
+
 _FACTS: Final[Mapping[type[Fact], str]] = {
     Noted: "SELECT x.* FROM note x",
     StateChanged: "SELECT x.* FROM state x",
@@ -112,7 +115,7 @@ _FACTS: Final[Mapping[type[Fact], str]] = {
     VerdictGiven: f"SELECT x.seq, x.at, x.metric_id, x.track, x.judge, x.number, x.present,"
     f" x.passed, x.unscored, x.counted_before, x.counted, {_KEY} "
     "FROM verdict x JOIN take t ON t.seq = x.take",
-    CallMade: f"SELECT {_CALL}, x.duration_ms,"
+    CallMade: f"SELECT {_CALL}, {_TOOK} AS duration_ms,"
     f" {', '.join(f'{plausible_value(name)} AS {name}' for name in COLUMNS)},"
     " CASE WHEN other THEN coalesce(nullif(served, ''), 'another model') END AS other "
     "FROM attempt x",
@@ -302,8 +305,8 @@ def _add_rates(connection: Connection, progress: Progress) -> None:
     judged = "stage = 'evaluate' AND state IN ('done', 'failed')"
     for name, at, conversations in _by_second(_recent(connection, "state", "1", judged)):
         progress.target(*name).judged.add(utc_datetime(at), conversations)
-    verdicts = "stage = 'evaluate' AND outcome = 'answer'"
-    for name, at, took in _by_second(_recent(connection, "attempt", "duration_ms", verdicts)):
+    verdicts = f"stage = 'evaluate' AND outcome = 'answer' AND {_TOOK} IS NOT NULL"
+    for name, at, took in _by_second(_recent(connection, "attempt", _TOOK, verdicts)):
         progress.target(*name).judge_ms.add(utc_datetime(at), took)
     answered = "stage = 'simulate' AND outcome = 'answer'"
     calls = _recent(connection, "attempt", "duration_ms", answered)

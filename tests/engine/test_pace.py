@@ -113,6 +113,8 @@ def test_a_verdict_of_which_no_pace_is_known_is_not_told() -> None:
     target = judging(TargetProgress(), 0, 8, took_ms=2000)
     assert target.time_to_end(NOW, TURNS) is None
     assert judging(TargetProgress(), 20, 0, took_ms=2000).time_to_end(NOW, TURNS) is None
+    in_batches = judging(TargetProgress(), 20, 8, took_ms=0)
+    assert in_batches.time_to_end(NOW, TURNS) is None
 
 
 def told(

@@ -19,9 +19,9 @@ from engine.config.secrets import VARIABLE
 from engine.config.values import BATCH_FIRST
 from engine.config.yaml_text import KeyPath, dotted_path, read_yaml
 from engine.errors import Problem
+from engine.identity import BATCH_ROUTE
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.models import price_of, tier_of
-from engine.providers.batches.queue import ROUTE as BATCH_ROUTE
 from engine.providers.batches.queue import SHARE
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens

@@ -29,8 +29,6 @@ from engine.providers.waits import HeldCalls
 
 SHARE: Final = 0.5
 """What a call in a batch costs, as a share of its price, with both providers."""
-ROUTE: Final = "batch"
-"""How the attempt of such a call says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pytest
 from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
 from engine.errors import StoreError
 from engine.facts import NoteKind
+from engine.identity import BATCH_ROUTE
 from engine.progress import Progress
 from engine.store import writer
 from engine.store.database import Store, open_store
@@ -96,10 +97,13 @@ class History:
     async def call(self) -> None:
         unknown = self.random.random() < 0.05
         usage = Usage(1, 7, 3, None if unknown else 5, None if unknown else 0.25)
+        kinds = [(Stage.SIMULATE, None), (Stage.EVALUATE, None), (Stage.EVALUATE, BATCH_ROUTE)]
+        stage, route = self.one_of(kinds)
         self.store.tell(
             AttemptRow(
                 benchmark="giving-in",
-                stage=Stage.SIMULATE,
+                stage=stage,
+                route=route,
                 unit="u",
                 target=self.one_of(["x", "y", "z", None]),
                 role=Role.TARGET,
