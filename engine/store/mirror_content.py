@@ -8,7 +8,7 @@ import json
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from io import TextIOWrapper
 from itertools import groupby, islice
@@ -21,7 +21,7 @@ from engine.files import open_regular
 from engine.jury import Counts
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
 from engine.store.codec import read, reporting_damage
-from engine.store.connection import Parameter
+from engine.store.connection import Connection, Parameter
 from engine.store.mirror_rows import (
     JsonObject,
     Metrics,
@@ -58,10 +58,42 @@ _CALL: Final = (
     *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "detail"),
     *("served", "other", "route", "reported"),
 )
-_OF_TAKE: Final = (
-    "SELECT x.take, {} FROM take t JOIN {} x ON x.take = t.seq "
-    "WHERE t.benchmark = ? AND t.target = ? ORDER BY x.take, {}"
-)
+
+
+@dataclass(slots=True)
+class Units:
+    """What was done for each row of work. Attempts and states never change."""
+
+    _store: Connection
+    _calls: dict[str, str]
+    """By unit: their numbers, as a JSON list."""
+    _work: dict[str, str]
+
+    def rows(self, units: Sequence[str]) -> list[JsonObject]:
+        """Return for each of these what its files say of it. Each can be asked for once."""
+        calls = self._read("attempt", _CALL, self._calls, units)
+        work = self._read("state", ("stage", "state", "reason", "at"), self._work, units)
+        return [
+            {name: rows[unit] for name, rows in (("calls", calls), ("work", work)) if unit in rows}
+            for unit in units
+        ]
+
+    def rest(self) -> Iterator[JsonObject]:
+        """Yield the same for all that was not asked for: it belongs to no conversation."""
+        left = iter(sorted({*self._calls, *self._work}))
+        while some := list(islice(left, _AT_ONCE)):
+            for unit, row in zip(some, self.rows(some), strict=True):
+                yield {"unit": unit, **row}
+
+    def _read(
+        self, table: str, names: Sequence[str], seqs: dict[str, str], units: Sequence[str]
+    ) -> dict[str, list[JsonObject]]:
+        found = [seq for unit in units for seq in json.loads(seqs.pop(unit, "[]"))]
+        by_unit: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        sql = f"SELECT * FROM {table} WHERE seq IN ({{}}) ORDER BY seq"
+        for row in self._store.of_each(sql, sorted(found)):
+            by_unit[row["unit"]].append(_known_values(row, names))
+        return by_unit
 
 
 class BenchmarkHistory:
@@ -71,52 +103,46 @@ class BenchmarkHistory:
         self._store = reader.connection
         self._benchmark = benchmark
 
-    def calls(self, target: str | None) -> dict[str, list[JsonObject]]:
-        """Return every attempt made for a target, or for none, by its row of work."""
-        by_unit: defaultdict[str, list[JsonObject]] = defaultdict(list)
-        rows = self._store.all(
-            "SELECT * FROM attempt WHERE benchmark = ? AND target IS ? ORDER BY seq",
+    def units(self, target: str | None) -> Units:
+        """Return where the attempts and the last settled states of each row of work for a target,
+        or for none, stand: the rows of all at once would be the most that an engine ever holds."""
+        calls = self._store.all(
+            "SELECT unit, json_group_array(seq) AS seqs FROM attempt "
+            "WHERE benchmark = ? AND target IS ? GROUP BY unit",
             (self._benchmark, target),
         )
-        for row in rows:
-            by_unit[row["unit"]].append(_known_values(row, _CALL))
-        return by_unit
-
-    def work(self, target: str | None) -> dict[str, list[JsonObject]]:
-        """Return the last state of each row of work, by its id, if that is a settled one."""
-        by_unit: defaultdict[str, list[JsonObject]] = defaultdict(list)
-        rows = self._store.all(
-            "SELECT unit, stage, target, state, reason, at, max(seq) FROM state "
-            "WHERE benchmark = ? GROUP BY stage, unit HAVING target IS ? ORDER BY seq",
+        work = self._store.all(
+            "SELECT unit, json_group_array(seq) AS seqs FROM "
+            "(SELECT unit, target, state, max(seq) AS seq FROM state WHERE benchmark = ? "
+            f"GROUP BY stage, unit HAVING target IS ?) WHERE state IN {_SETTLED} GROUP BY unit",
             (self._benchmark, target),
         )
-        for row in rows:
-            if row["state"] in _SETTLED:
-                by_unit[row["unit"]].append(_known_values(row, ("stage", "state", "reason", "at")))
-        return by_unit
+        return Units(
+            self._store,
+            {row["unit"]: row["seqs"] for row in calls},
+            {row["unit"]: row["seqs"] for row in work},
+        )
 
-    def takes(self, target: str) -> dict[int, JsonObject]:
+    def takes(self, seqs: Sequence[int]) -> dict[int, JsonObject]:
         """Return by take when its messages, end, verdicts and checks were stored, and from what
         inputs."""
         by_seq: dict[int, JsonObject] = {}
-        rows = self._store.all(
-            "SELECT seq, number, at, depends FROM take WHERE benchmark = ? AND target = ?",
-            (self._benchmark, target),
-        )
-        for row in rows:
+        sql = "SELECT seq, number, at, depends FROM take WHERE seq IN ({})"
+        for row in self._store.of_each(sql, seqs):
             by_seq[row["seq"]] = {"take": row["number"], **_provenance_json(row), "messages": []}
-        for row in self._of_takes("x.at", "message", "x.turn, x.speaker = 'assistant'", target):
+        for row in self._of_takes("at", "message", "turn, speaker = 'assistant'", seqs):
             by_seq[row["take"]]["messages"].append(row["at"])
-        for row in self._of_takes("x.at", "take_end", "x.seq", target):
+        for row in self._of_takes("at", "take_end", "seq", seqs):
             by_seq[row["take"]]["ended"] = row["at"]
-        for row in self._of_takes("x.at, x.depends", "verdict", "x.seq", target):
+        for row in self._of_takes("at, depends", "verdict", "seq", seqs):
             by_seq[row["take"]].setdefault("verdicts", []).append(_provenance_json(row))
-        for row in self._of_takes("x.at, x.depends", "take_check", "x.seq", target):
+        for row in self._of_takes("at, depends", "take_check", "seq", seqs):
             by_seq[row["take"]].setdefault("checks", []).append(_provenance_json(row))
         return by_seq
 
-    def _of_takes(self, columns: str, table: str, order: str, target: str) -> list[Row]:
-        return self._store.all(_OF_TAKE.format(columns, table, order), (self._benchmark, target))
+    def _of_takes(self, columns: str, table: str, order: str, seqs: Sequence[int]) -> Iterable[Row]:
+        sql = f"SELECT take, {columns} FROM {table} WHERE take IN ({{}}) ORDER BY take, {order}"
+        return self._store.of_each(sql, seqs)
 
     def scenarios(self) -> list[JsonObject]:
         """Return when each scenario was written and from what inputs; one that `scenarios.json` has
@@ -383,27 +409,25 @@ class MirrorContent:
         yield from self._past.metrics()
         yield from self._past.scenarios()
         yield from self._past.reviews()
-        yield from _by_unit(self._past.calls(None), self._past.work(None))
+        yield from self._past.units(None).rest()
 
     def past_of(self, target: TargetName) -> Iterator[JsonObject]:
         """Yield the same for each conversation of a target. One that is not in
         `conversations.json`, as it is unfinished or its scenario is gone, comes with its takes."""
-        # one transaction: a running engine adds takes and messages between two queries
+        # one transaction: a running engine adds takes and attempts between two queries
         with self._reader.connection.read_transaction():
-            calls, work = self._past.calls(target.id), self._past.work(target.id)
-            takes = self._past.takes(target.id)
-            conversations = list(self._by_conversation(target.id))
-        for conversation in conversations:
-            key = conversation[0].key
-            row = {
-                **conversation_id(key),
-                "takes": [takes[take.seq] for take in conversation],
-                **_unit(str(key), calls, work),
-            }
-            if not self._has_row(conversation):
-                row["apart"] = self._replaced_takes(conversation)
-            yield row
-        yield from _by_unit(calls, work)
+            units = self._past.units(target.id)
+            conversations = iter(list(self._by_conversation(target.id)))
+        while some := list(islice(conversations, _AT_ONCE)):
+            rows = units.rows([str(takes[0].key) for takes in some])
+            past = self._past.takes([take.seq for takes in some for take in takes])
+            for takes, of_unit in zip(some, rows, strict=True):
+                row = {**conversation_id(takes[0].key), "takes": [past[take.seq] for take in takes]}
+                row |= of_unit
+                if not self._has_row(takes):
+                    row["apart"] = self._replaced_takes(takes)
+                yield row
+        yield from units.rest()
 
     def _replaced_takes(self, takes: list[StoredTake]) -> list[JsonObject]:
         seqs = [take.seq for take in takes]
@@ -442,17 +466,3 @@ class MirrorContent:
                     origins=self._reader.cost_origins(self._benchmark, stage, target),
                 )
         return cost
-
-
-_ByUnit = dict[str, list[JsonObject]]
-
-
-def _unit(unit: str, calls: _ByUnit, work: _ByUnit) -> JsonObject:
-    """Remove a unit from both, so that what remains belongs to no conversation."""
-    rows_of_unit = {"calls": calls.pop(unit, None), "work": work.pop(unit, None)}
-    return {name: rows for name, rows in rows_of_unit.items() if rows is not None}
-
-
-def _by_unit(calls: _ByUnit, work: _ByUnit) -> Iterator[JsonObject]:
-    for unit in sorted({*calls, *work}):
-        yield {"unit": unit, **_unit(unit, calls, work)}
