@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from engine.errors import InputError, Problem
-from engine.files import cache_folder
+from engine.files import cache_folder, open_regular
+from engine.identity import digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +81,28 @@ def cached_file(model: KnownModel, environ: Mapping[str, str]) -> Path:
         what = "there is no home folder to keep models in"
         raise InputError(Problem(what, hint="let XDG_CACHE_HOME name a folder"))
     return folder / "models" / model.file
+
+
+_PIECES: Final = 256
+_PIECE: Final = 16 * 1024
+
+
+def content_digest(path: Path) -> str | None:
+    """A digest of a model's file, wherever it lies: of its size and of pieces from all over it, as
+    other weights differ in each, and gigabytes would take seconds. None if it cannot be read."""
+    try:
+        state = path.stat()
+        return _content_digest(path, state.st_size, state.st_mtime_ns)
+    except OSError:
+        return None
+
+
+@lru_cache(64)
+def _content_digest(path: Path, size: int, changed_ns: int) -> str:
+    del changed_ns  # another time, another content
+    with open_regular(path) as file:
+        pieces = list[str]()
+        for number in range(_PIECES):
+            file.seek(max(0, size - _PIECE) * number // (_PIECES - 1))
+            pieces.append(file.read(_PIECE).hex())
+    return digest([size, pieces])

@@ -65,6 +65,7 @@ from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury, People
+from engine.local_models import content_digest, is_file_name, model_file
 from engine.review import ReviewMode
 from engine.scripted import Pace
 from engine.trust import NOWHERE, Permission, beginning_of
@@ -251,6 +252,10 @@ class ModelSpec(Shape):
     within a day. What is to be asked again is asked in the next batch or, with `first`, at once and
     at full price."""
 
+    _content: str | None = PrivateAttr(default=None)
+    """Of a local model: the digest of its file; None if that cannot be read, or is known by its
+    name."""
+
     @field_serializer("extra_headers")
     def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:
         return sorted(headers)
@@ -285,6 +290,11 @@ class ModelSpec(Shape):
     def is_local(self) -> bool:
         """Whether Crosswind runs it on this machine, from a file."""
         return self.source == LOCAL
+
+    @property
+    def weights(self) -> str:
+        """What its answers depend on besides its requests: its name, or its file's content."""
+        return self._content or self.model
 
     @property
     def is_application(self) -> bool:
@@ -342,7 +352,9 @@ class UserModel(ModelSpec):
         """Another model in this stance, asked in this form."""
         same = {name: getattr(spec, name) for name in ModelSpec.model_fields}
         own = {"stance": self.stance, "form": self.form}
-        return UserModel.model_construct(spec.model_fields_set, **same, **own)
+        found = UserModel.model_construct(spec.model_fields_set, **same, **own)
+        found._content = spec._content  # noqa: SLF001  (its own)
+        return found
 
 
 class Target(ModelSpec):
@@ -776,9 +788,14 @@ def load_config(
         else with_names_resolved(read_yaml(path), environment),
         offline_models,
     )
-    if isinstance(result, Config):
-        return result
-    raise InputError(result)
+    if not isinstance(result, Config):
+        raise InputError(result)
+    if environment is not None:
+        for spec in [*result.every_model, result.generator]:
+            if spec.is_local and is_file_name(spec.model):
+                path = model_file(spec.model, environment.root, environment.environ)
+                spec._content = content_digest(path)  # noqa: SLF001  (its own module's)
+    return result
 
 
 def _validated_config(

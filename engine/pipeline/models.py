@@ -140,7 +140,7 @@ _COMES_AGAIN: Final = {Role.TARGET: PromptCache.LAST, Role.USER: PromptCache.HIS
 def model_digest(spec: ModelSpec) -> str:
     """A digest of everything that a model's answers depend on: not its key or a script's pace."""
     params = spec.params.model_dump(mode="json", exclude_none=True, exclude={"pace"})
-    made_of: list[object] = [spec.source, spec.model, spec.base_url, params]
+    made_of: list[object] = [spec.source, spec.weights, spec.base_url, params]
     if isinstance(spec, Target) and spec.is_application:
         made_of += [spec.call, spec.url, spec.request, spec.reply, spec.stream, spec.session]
         made_of += [] if spec.session_from is None else [spec.session_from]

@@ -82,6 +82,17 @@ def test_it_is_measured_as_any_other_model_and_one_server_serves_its_targets(pla
     assert "30.0 tokens a second" in looked.out
 
 
+def test_a_result_depends_on_the_content_of_a_file_and_not_on_where_it_lies(place: Place) -> None:
+    write_gguf(place.root / "small.gguf")
+    add(place, "small.gguf")
+    crosswind(place.root, "run", "--headless", "--yes", code=0)
+    (place.root / "small.gguf").rename(place.root / "moved.gguf")
+    place.edit(place.config, "model: small.gguf", "model: moved.gguf")
+    assert "stale" not in crosswind(place.root, "run", "--explain").out
+    write_gguf(place.root / "moved.gguf", padding=1)
+    assert "stale: target changed" in crosswind(place.root, "run", "--explain").out
+
+
 def opened(place: Place, accounts: Accounts) -> Model:
     opener = ModelOpener(Environment(place.root), accounts, lambda _note: None)
     return opener(load_config(place.config).targets[1])
