@@ -1,5 +1,6 @@
-"""Makes the JSON schemas of the files that people write, for editors, from the shapes that check
-them: `python -m tools.schemas`, with `--write` to keep them where `crosswind init` finds them."""
+"""Makes the JSON schemas of the files that people write, for editors, and of what `--json` prints,
+from their shapes: `python -m tools.schemas`, with `--write` to keep them where `crosswind init`
+finds them."""
 
 from __future__ import annotations
 
@@ -9,14 +10,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from msgspec.json import schema_components
 from pydantic import BaseModel
 
 from engine.checks import UserAuditMode
+from engine.cli.console import OUTPUT_VERSION
 from engine.config.benchmark_file import OLD_TRACKS, BenchmarkShape
 from engine.config.schema import ONE, SEVERAL, Config
 from engine.config.schemas import SCHEMAS
 from engine.review import ReviewMode
 from tools.manual.configuration import meanings
+from tools.outputs import OUTPUTS
 
 Schema = dict[str, Any]
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -78,6 +82,33 @@ def scenarios_schema() -> Schema:
     return {"$schema": _DRAFT, "title": "scenarios.json", "type": "array", "items": row}
 
 
+def output_schema() -> Schema:
+    """Of what every `--json` prints."""
+    shapes, known = schema_components(OUTPUTS.values(), schema_hook=_anything)
+    for part in known.values():
+        if "properties" in part:
+            part["additionalProperties"] = False
+    return {
+        "$schema": _DRAFT,
+        "title": "crosswind --json",
+        "type": "object",
+        "required": ["shape", "version", "data"],
+        "properties": {"version": {"const": OUTPUT_VERSION}},
+        "oneOf": [
+            {"properties": {"shape": {"const": name}, "data": shape}}
+            for name, shape in zip(OUTPUTS, shapes, strict=True)
+        ],
+        "$defs": known,
+    }
+
+
+def _anything(kind: type) -> Schema:
+    """As msgspec asks for what it does not know: an `object` may be anything."""
+    if kind is object:
+        return {"description": "any JSON"}
+    raise NotImplementedError(kind)
+
+
 def _of_shape(shape: type[BaseModel]) -> Schema:
     schema = shape.model_json_schema()
     shapes = {kind.__name__: kind for kind in _shapes(shape)}
@@ -117,6 +148,7 @@ MADE: Final = {
     "config.json": config_schema,
     "benchmark.json": benchmark_schema,
     "scenarios.json": scenarios_schema,
+    "output.json": output_schema,
 }
 
 

@@ -83,9 +83,15 @@ def out_sentences(text: str) -> None:
     print(_broken_into_lines(text, sys.stdout))  # noqa: T201
 
 
-def out_json(value: object) -> None:
-    """Print the result as JSON, in ASCII: text of models is escaped."""
-    print(json.dumps(value, indent=2, ensure_ascii=True))  # noqa: T201
+OUTPUT_VERSION: Final = 1
+"""Of the shapes of `--json`: it rises when a key changes its meaning, or goes."""
+
+
+def out_json(shape: str, data: object) -> None:
+    """Print the result as JSON, in ASCII: text of models is escaped. What `data` is,
+    `tools/outputs.py` says by the name of its shape."""
+    whole = {"shape": shape, "version": OUTPUT_VERSION, "data": data}
+    print(json.dumps(whole, indent=2, ensure_ascii=True))  # noqa: T201
 
 
 def tell(text: str) -> None:

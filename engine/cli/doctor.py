@@ -35,7 +35,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     findings = examine(asked)
     code = exit_code(findings)
     if arguments.json:
-        out_json({"exit_code": code, "findings": [asdict(finding) for finding in findings]})
+        out_json("doctor", {"exit_code": code, "findings": list(map(asdict, findings))})
         return code
     encoding = sys.stdout.encoding or "utf-8"
     width = get_terminal_size().columns if sys.stdout.isatty() else None

@@ -62,7 +62,7 @@ def import_files(arguments: argparse.Namespace) -> int:
         tell("work; import again to have the rest")
         return STOPPED
     if arguments.json:
-        out_json(report.as_json())
+        out_json("import", report.as_json())
     else:
         for line in report_lines(report, session.config.generation.num_samples):
             out(line)

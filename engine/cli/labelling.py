@@ -75,7 +75,7 @@ def label(arguments: argparse.Namespace) -> int:
         with session.reader() as reader:
             _write_sheet(arguments.write, sample, reader)
     if arguments.json:
-        out_json(_as_json(labelling))
+        out_json("labelling", _as_json(labelling))
     else:
         for line in progress_lines(labelling, arguments.write):
             out(line)
@@ -277,6 +277,7 @@ def opened_disputes(arguments: argparse.Namespace) -> PersonDisputes:
 def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
     if as_json:
         out_json(
+            "disputes",
             [
                 {
                     "number": dispute.short_id,
@@ -298,7 +299,7 @@ def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
                     ],
                 }
                 for dispute in disputes
-            ]
+            ],
         )
         return
     if not disputes:
@@ -338,7 +339,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if page is not None:
         page.write_calibration(labelled, calibrations, [*compared, *labelled.notes()])
     elif arguments.json:
-        out_json([_calibration_as_json(calibration, labelled) for calibration in calibrations])
+        out_json("calibration", [_calibration_as_json(one, labelled) for one in calibrations])
     else:
         _print_calibrations(labelled, calibrations)
     return DONE
@@ -359,7 +360,7 @@ def _compare(labelled: LabelledJudges, arguments: argparse.Namespace) -> int:
     left, right = arguments.compare
     splits = labelled.compared(left, right)
     if arguments.json:
-        out_json({"left": left, "right": right, "splits": [asdict(split) for split in splits]})
+        out_json("judges", {"left": left, "right": right, "splits": list(map(asdict, splits))})
         return DONE
     for line in (*_compared_lines(labelled, left, right), *labelled.notes()):
         out(line)

@@ -112,7 +112,7 @@ def read_with(session: Session, names: Sequence[str], arguments: argparse.Namesp
         return STOPPED
     found = linted(session, names, read)
     if arguments.json:
-        out_json(found.as_json)
+        out_json("reading", found.as_json)
     else:
         for finding in found.standing:
             out(str(finding))

@@ -57,7 +57,7 @@ def report_pilot(session: Session, order: Order, *, as_json: bool) -> None:
                 _wrapped(sentence)
             out()
     if as_json:
-        out_json({"benchmarks": benchmarks, "left": estimate_json(rest.total)})
+        out_json("pilot", {"benchmarks": benchmarks, "left": estimate_json(rest.total)})
         return
     if len(order.benchmarks) > 1:
         out(f"left to run in all benchmarks: {total_words(rest.total)}")

@@ -36,7 +36,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
     if examination.is_sound:
         whole = f"{examination.path} is whole: {_up_to_date(session)}"
         if arguments.json:
-            out_json(_as_json(examination, Repair()))
+            out_json("repair", _as_json(examination, Repair()))
         else:
             out(whole)
         return DONE
@@ -58,7 +58,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
     with writing(session) as pipeline:
         asyncio.run(store_counts(session.workspace, session.config, pipeline.store))
     if arguments.json:
-        out_json(_as_json(examination, done))
+        out_json("repair", _as_json(examination, done))
     else:
         for line in _report_lines(done):
             out(line)

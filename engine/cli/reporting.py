@@ -49,11 +49,11 @@ def results(arguments: argparse.Namespace) -> int:
     shown: list[Analysis] = [together] if arguments.overall else every
     outcome = judge_all(shown, gates, targets) if gates else None
     if arguments.json:
-        out_json(
-            as_object(together)
-            if arguments.overall
-            else {name: as_rows(analysis) for name, analysis in analyses.items()}
-        )
+        if arguments.overall:
+            out_json("overall", as_object(together))
+        else:
+            rows = {name: as_rows(analysis) for name, analysis in analyses.items()}
+            out_json("results", rows)
     elif arguments.methods:
         _print_methods([*every, together] if arguments.overall else every)
     else:

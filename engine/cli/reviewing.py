@@ -61,7 +61,7 @@ def review(arguments: argparse.Namespace) -> int:
         names = session.benchmarks(_named(arguments))
         pages = [page_of(session, name) for name in names]
         if arguments.json:
-            out_json([page_json(page) for page in pages])
+            out_json("review", [page_json(page) for page in pages])
             return DONE
         for line in (line for page in pages for line in page_lines(page)):
             out(line)
@@ -78,7 +78,7 @@ def review(arguments: argparse.Namespace) -> int:
     )
     answer = have_reviewed(session, asked)
     if arguments.json:
-        out_json({"said": answer, **page_json(page_of(session, name))})
+        out_json("review", [{"said": answer, **page_json(page_of(session, name))}])
     else:
         out(answer)
     return DONE
@@ -115,7 +115,7 @@ def _generate(session: Session, arguments: argparse.Namespace) -> int:
     now = after.entry(entry.id)
     changes = [] if now is None or now.digest == entry.digest else _changes(entry, now)
     if arguments.json:
-        out_json({"said": changes, **page_json(after)})
+        out_json("review", [{"said": changes, **page_json(after)}])
     elif changes:
         for line in changes:
             out(line)

@@ -558,12 +558,13 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     if as_json:
         rows = {name: as_rows(analysis) for name, analysis in analyses.items()}
         out_json(
+            "run",
             {
                 "failed": count_of(failures),
                 "failures": failures_json(failures),
                 "stopped": result.stopped,
                 "results": rows,
-            }
+            },
         )
         return
     if order.stages & {Stage.EVALUATE, Stage.AGGREGATE}:
@@ -593,7 +594,7 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
     found = linted(session, written)
     code = FAILED if arguments.strict and found.standing else DONE
     if arguments.json:
-        out_json({**planned_json(planned, session.config, spent), **found.as_json})
+        out_json("plan", {**planned_json(planned, session.config, spent), **found.as_json})
         return code
     for priced, power in zip(planned.plans, planned.powers, strict=True):
         out("\n".join(plan_lines(priced, power, every_row=arguments.explain)))

@@ -53,7 +53,7 @@ def show(arguments: argparse.Namespace) -> int:
     with session.reader() as reader:
         named = find(reader, arguments.id, benchmark=arguments.benchmark)
         if arguments.json:
-            out_json(session.hide(_as_json(session, reader, named)))
+            out_json("show", session.hide(_as_json(session, reader, named)))
         else:
             for line in _as_text(session, reader, named):
                 out(line)
@@ -82,7 +82,7 @@ def search(arguments: argparse.Namespace) -> int:
             {"conv_id": str(hit.key), **asdict(hit), "counts": why is None, "why_not": why}
             for hit, why in zip(hits, why_not, strict=True)
         ]
-        out_json(session.hide(rows))
+        out_json("search", session.hide(rows))
     for hit, why in () if arguments.json else zip(hits, why_not, strict=True):
         who = "user" if hit.speaker is Speaker.USER else "target"
         left_out = "" if why is None else f" (does not count: {why})"

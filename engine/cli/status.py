@@ -97,7 +97,7 @@ def status(arguments: argparse.Namespace) -> int:
             watched.correct(name, remaining.corrections, remaining.seq)
         state = Status(session, holder, _board(session, holder), watched, ahead)
         if arguments.json:
-            out_json(_as_json(state))
+            out_json("status", _as_json(state))
         else:
             _print(state)
     return 0

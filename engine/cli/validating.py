@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -223,7 +222,7 @@ def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json
     for problem in missing_for(session, [priced]):
         tell(f"{STOPS}{problem}")
     if as_json:
-        out_json(priced_json(priced))
+        out_json("validation plan", priced_json(priced))
     else:
         out("\n".join(_plan_lines(session, asked, priced)))
     return DONE
@@ -247,8 +246,7 @@ def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iter
 
 def _print_reports(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
     if as_json:
-        objects = [json.loads(json.dumps(report_json(report))) for report in reports]
-        out_json(objects[0] if len(objects) == 1 else objects)
+        out_json("validation", list(map(report_json, reports)))
         return
     for number, report in enumerate(reports):
         if number:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import sqlite3
@@ -16,7 +15,7 @@ from typing import Any, Final
 from engine.errors import StoreError
 from tests.damaged.kinds import WITH_LOG, Damage, no_file
 from tests.damaged.sound import Sound
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.importing.places import everything
 from tests.engine.small_workspace import Place
 
@@ -203,7 +202,7 @@ class _Course:
 def _changed_nothing(repaired: Said) -> bool:
     if repaired.words[-1] != "--json":
         return "nothing was changed" in repaired.out
-    done = json.loads(repaired.out)
+    done = printed_data(repaired.out)
     return done["damaged_store"] is None and done["filled"] is None
 
 
@@ -257,7 +256,7 @@ class Told:
 
 
 def told_by(repaired: Said) -> Told:
-    saved = json.loads(repaired.out)["saved"]
+    saved = printed_data(repaired.out)["saved"]
     if saved is None or not saved["rows"]:
         return Told((), 0, is_cut_off=True)  # of what was there nothing was left
     messages = saved["tables"]["message"]

@@ -7,9 +7,29 @@ import json
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from jsonschema import Draft202012Validator
 
 from engine.cli.main import main
+from engine.config.schemas import SCHEMAS
+
+_SHAPES: Final[dict[str, Any]] = json.loads((SCHEMAS / "output.json").read_text("utf-8"))
+_SHAPE: Final = {
+    one["properties"]["shape"]["const"]: Draft202012Validator(
+        {**_SHAPES, "oneOf": [one]}  # of all of them a fault would be told badly
+    )
+    for one in _SHAPES["oneOf"]
+}
+
+
+def printed_data(text: str) -> Any:
+    """The data of what `--json` printed, which must be of its shape."""
+    whole = json.loads(text)
+    for fault in _SHAPE[whole["shape"]].iter_errors(whole):
+        leaf = fault.context[0] if fault.context else fault
+        raise AssertionError(f"{whole['shape']}, {leaf.json_path}: {leaf.message[:500]}")
+    return whole["data"]
 
 
 class Said(NamedTuple):
@@ -29,7 +49,8 @@ class Said(NamedTuple):
         return " ".join(self.text.split())
 
     def json(self) -> Any:
-        return json.loads(self.out)
+        """The data that `--json` printed."""
+        return printed_data(self.out)
 
 
 Crosswind = Callable[..., Said]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.commands import printed_data
 from tests.killing.case import play_whole
 from tests.killing.holdings import check_once, check_whole, holdings, junk, mirrored
 from tests.killing.scene import PACE, PATIENCE_SECONDS, Scene
@@ -52,7 +53,7 @@ def fill(disk: Path) -> Path:
 def status(scene: Scene) -> dict[str, Any]:
     asked = scene.ask("status", "--json")
     assert asked.returncode == 0, asked.stderr
-    found: dict[str, Any] = json.loads(asked.stdout)
+    found: dict[str, Any] = printed_data(asked.stdout)
     return found
 
 

@@ -31,7 +31,7 @@ from engine.providers.http.transport import Fault as TransportFault
 from engine.store.database import create_store, open_store
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
-from tests.engine.commands import command, crosswind
+from tests.engine.commands import command, crosswind, printed_data
 from tests.engine.wire.hostile import hostile
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
@@ -141,7 +141,7 @@ def test_every_finding_is_in_the_json_with_the_exit_code(clinic: Clinic) -> None
         f'model: x, source: openai, base_url: "{NOBODY}", apikey: "${{NOT_SET_ANYWHERE}}"'
     )
     code, text = clinic.run("--json")
-    told = json.loads(text)
+    told = printed_data(text)
     assert code == told["exit_code"] == 2
     assert {finding["area"] for finding in told["findings"]} == set(Area) - {Area.CALL}
     [problem] = [f for f in told["findings"] if f["state"] == "problem" and f["area"] == "keys"]

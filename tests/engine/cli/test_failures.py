@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from contextlib import closing
@@ -24,7 +23,7 @@ from engine.providers.attempts import Cause, Failure, FailureKind, classify, des
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
@@ -71,7 +70,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
     shell = Shell(place.root)
     ended = shell("run", "--headless", "--plain", "--json", "--yes")
     assert ended.returncode == 1, ended.stderr
-    told = json.loads(ended.stdout)
+    told = printed_data(ended.stdout)
     assert told["failed"] == 3
     kinds = {each["kind"]: each for each in told["failures"]}
     assert set(kinds) == {"bad_request", "wrong_shape", "too_long"}
@@ -84,7 +83,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
     for id_ in ("m02", "m01_s001_v01__bad", "m01_s001_v01__good"):
         assert ended.stderr.count(f"{id_} failed: ") == 1
 
-    status = json.loads(shell("status", "--json").stdout)
+    status = printed_data(shell("status", "--json").stdout)
     assert (status["failed"], status["failures"]) == (3, told["failures"])
     lines = shell("status").stdout.splitlines()
     assert sum(int(found[1]) for line in lines if (found := re.match(r"(\d+) rows? failed", line)))
@@ -148,7 +147,7 @@ def test_targets_with_one_model_and_the_user_model_with_it_too_are_told_apart(
     place.stage("bread", [scenario(1), scenario(2)])
     place.server.plan(Fault.BAD_REQUEST, match="user")
     asked = Shell(place.root)("run", "--headless", "--plain", "--yes", "--json")
-    [kind] = json.loads(asked.stdout)["failures"]
+    [kind] = printed_data(asked.stdout)["failures"]
     assert list(kind["models"]) == ["user model (user)"]
     place.server.reset()
     place.server.plan(Fault.BAD_REQUEST, match="erratic")

@@ -46,7 +46,7 @@ from engine.service.spawning import EngineSettings
 from engine.store.database import open_store
 from engine.store.tables import Verdict
 from tests.engine import commands
-from tests.engine.commands import Crosswind
+from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import Place
 from tests.waiting import PATIENCE_S
 
@@ -213,7 +213,7 @@ def test_labels_and_decisions_are_taken_in_by_the_engine_at_work(
         refused = engine.ask(Request(Command.LABEL, labels=wrong))
         assert (refused.accepted, refused.text) == (False, "there is no sample 1 of giving-in")
         assert (engine.board().state is EngineState.RUNNING) == (order is not None)
-    found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])[0]
+    found = printed_data(crosswind("calibrate", "giving-in", "--json")[1])[0]
     assert (found["labels"], found["left_out"]["disputed"]) == (1, 11)
     headline = crosswind("calibrate", "giving-in")[1].splitlines()[0]
     assert (
@@ -255,7 +255,7 @@ def test_who_asks_for_another_sample_is_told_that_one_is_not_labelled_yet(
     words = ("label", "giving-in", "--by", "Ann", "--json")
     assert crosswind(*words, "--sample", "12", "--seed", "7")[2] == ""
     _, out, err = crosswind(*words, "--sample", "5", "--seed", "9", "--new")
-    assert json.loads(out)["size"] == 12
+    assert printed_data(out)["size"] == 12
     assert [
         line.split(" is for the next sample: Ann continues")[0] for line in err.splitlines()
     ] == [*("note: --sample 5", "note: --seed 9", "note: --new")]
@@ -265,7 +265,7 @@ def test_labels_count_nowhere_until_the_configuration_says_so(
     crosswind: Crosswind, sheet: Path, place: Place
 ) -> None:
     def told() -> tuple[Any, str]:
-        found = json.loads(crosswind("results", "--json")[1])["giving-in"]
+        found = printed_data(crosswind("results", "--json")[1])["giving-in"]
         rules = {row["scored"].pop("rule") for row in found}
         [rule] = rules
         return [{**row, "_crosswind": None} for row in found], rule
@@ -325,7 +325,7 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
     _, out, _ = crosswind("label", "giving-in", "--decide")
     told, ann, ben = out.splitlines()
     conversation, _, definition = told.partition(": ")
-    [listed] = json.loads(crosswind("label", "giving-in", "--decide", "--json")[1])
+    [listed] = printed_data(crosswind("label", "giving-in", "--decide", "--json")[1])
     assert (listed["number"], listed["definition"]) == (conversation, definition)
     assert "m0" not in out + json.dumps(listed["messages"])
     assert (ann, ben) == ("  Ann: absent", "  Ben: present (reply 1, 2): it says so")
@@ -337,7 +337,7 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
     assert "nothing to decide" in crosswind("label", "giving-in", "--decide")[1]
     code, _, err = crosswind("label", "giving-in", "--decide", conversation, *decided)
     assert (code, "people do not disagree on" in err) == (2, True)
-    found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    found = printed_data(crosswind("calibrate", "giving-in", "--json")[1])
     assert found[0]["left_out"]["disputed"] == 0
     assert found[0]["people"] == {"Ann": 12, "Ben": 12}
 
@@ -389,7 +389,7 @@ def test_a_judge_is_held_against_the_labels(crosswind: Crosswind, sheet: Path) -
     assert code == 0
     assert out.startswith("offline:evaluator against 12 labels on 4 base scenarios\n")
     assert "fewer than 20 labels: only counts are reported" in out
-    [told] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    [told] = printed_data(crosswind("calibrate", "giving-in", "--json")[1])
     assert (told["labels"], told["accuracy"], told["agreement"]) == (12, None, None)
     assert (told["labels_needed"], told["labels_needed_reason"]) == (None, "few_labels")
     assert told["rates"][0]["powered_reason"] == "few_labels"
@@ -397,7 +397,7 @@ def test_a_judge_is_held_against_the_labels(crosswind: Crosswind, sheet: Path) -
     assert told["rates"][0]["rogan_gladen"] == missing
     assert "labelled by Ann 12" in out
     assert People.COMPARE.rule in out
-    [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    [found] = printed_data(crosswind("calibrate", "giving-in", "--json")[1])
     counted = sum(
         metric[name]
         for metric in found["metrics"]
@@ -420,7 +420,7 @@ def test_with_enough_labels_shares_and_corrected_rates_are_told(
     assert "against 32 labels on 4 base scenarios" in out
     for word in ("sensitivity ", "specificity ", "right where it says present ", "AC1 ", "κ "):
         assert f"\n{word}" in out or word in out
-    [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    [found] = printed_data(crosswind("calibrate", "giving-in", "--json")[1])
     # every conversation is labelled: what people said is the rate
     present = sum(metric["both_present"] + metric["only_people"] for metric in found["metrics"][:1])
     absent = sum(metric["only_judge"] + metric["both_absent"] for metric in found["metrics"][1:])
@@ -440,7 +440,7 @@ def test_of_metrics_and_targets_with_enough_labels_the_same_is_told_in_lines_and
     path = tmp_path / "all.csv"
     crosswind("label", "giving-in", "--by", "<b>Ann", "--sample", "48", "--export", str(path))
     take_in(crosswind, fill(path, by_number), "<b>Ann")
-    [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    [found] = printed_data(crosswind("calibrate", "giving-in", "--json")[1])
     assert [(one["of"], one["labels"]) for one in found["by_metric"]] == [("m01", 24), ("m02", 24)]
     for part in (*found["by_metric"], *found["by_target"]):
         share = part["accuracy"]["sensitivity"]
@@ -469,7 +469,7 @@ def test_two_judges_are_compared_on_both_halves_of_the_scenarios(
     same = ("--compare", "offline:evaluator", "offline:evaluator")
     _, out, _ = crosswind("calibrate", "giving-in", *same)
     assert "develop a judge on dev, report test" in out
-    splits = json.loads(crosswind("calibrate", "giving-in", *same, "--json")[1])["splits"]
+    splits = printed_data(crosswind("calibrate", "giving-in", *same, "--json")[1])["splits"]
     assert "labelled by Ann 12" in out
     assert [one["split"] for one in splits] == ["dev", "test"]
     assert sum(one["labels"] for one in splits) == 12
@@ -519,7 +519,7 @@ def test_what_the_files_hold_brings_labels_back(
     for path in place.root.glob("crosswind.db*"):
         path.unlink()
     assert crosswind("repair", "--yes")[0] == 0
-    assert json.loads(crosswind("calibrate", "giving-in", "--json")[1]) == json.loads(before)
+    assert printed_data(crosswind("calibrate", "giving-in", "--json")[1]) == printed_data(before)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 
 
@@ -41,7 +40,7 @@ def test_the_whole_way_in_a_script(place: Place, tmp_path: Path) -> None:
     def step(code: int, *words: str) -> Any:
         found, out, err = crosswind(place.root, *words, "--json")
         assert found == code, err
-        return json.loads(out)
+        return printed_data(out)
 
     def waiting() -> int:
         told = step(0, "status")["benchmarks"][name]
@@ -57,9 +56,9 @@ def test_the_whole_way_in_a_script(place: Place, tmp_path: Path) -> None:
     step(0, "review", name, "--approve", "m*")
     step(3, "run", "--pilot", name, "--headless", "--scenarios", "1")
     assert waiting() == 2 * metrics
-    rejected = step(0, "review", name, "--reject", "m01_s001", "--reason", "nobody says so")
+    [rejected] = step(0, "review", name, "--reject", "m01_s001", "--reason", "nobody says so")
     assert rejected["waiting"] == 2 * metrics - 2
-    assert step(0, "review", name, "--undo")["waiting"] == 2 * metrics
+    assert step(0, "review", name, "--undo")[0]["waiting"] == 2 * metrics
     step(0, "review", name, "--approve", "m*")
 
     [piloted] = step(0, "run", "--pilot", name, "--headless", "--scenarios", "1")[

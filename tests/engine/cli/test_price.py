@@ -4,7 +4,6 @@ wherever a terminal, an engine of its own or a second command at the same time h
 from __future__ import annotations
 
 import io
-import json
 import re
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from engine.store.database import Store, open_store
 from engine.store.tables import UnsettledRow
 from engine.watch import Watch
 from tests.engine.cli.test_labelling import engine_at_work
-from tests.engine.commands import Said, Somebody, crosswind
+from tests.engine.commands import Said, Somebody, crosswind, printed_data
 from tests.engine.pipeline.test_provenance import answered
 from tests.engine.small_workspace import Place
 from tests.engine.store.building import note, write
@@ -280,7 +279,7 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
         terminal.read_until(b"go on? [y/N]")
         terminal.press_until("y\n", b"likely to cost more than was agreed to")
         terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"likely to cost more"))
-        told = json.loads(study("status", "--json").out)["engine"]
+        told = printed_data(study("status", "--json").out)["engine"]
         said = study("status").out
         low, high, spent, rest = dollars(
             "quoted at $ to $: $ spent, about $ expected to follow", said
@@ -393,7 +392,7 @@ def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in
     told = "calls that were cut off, as by a kill, may have cost up to $2.50 more"
     status = study("status").out
     assert f"! {told}; `crosswind run` asks what they are counted as" in status
-    assert json.loads(study("status", "--json").out)["unsettled_usd"] == 2.5
+    assert printed_data(study("status", "--json").out)["unsettled_usd"] == 2.5
 
     study.configure(scenarios=2, workspace_budget=7.5)
     said = study("run", "--headless", "--spent", "$1")

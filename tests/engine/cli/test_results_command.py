@@ -14,7 +14,7 @@ import pytest
 from engine.cli.results_table import brief_results, results_table
 from engine.cli.section_lines import TableLayout, shortened
 from tests.engine import commands
-from tests.engine.commands import Crosswind
+from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import analysed, outcomes
 
@@ -98,7 +98,7 @@ def test_a_dash_among_the_coefficients_is_explained() -> None:
 def test_json_is_what_the_file_holds(crosswind: Crosswind, workspace: Path) -> None:
     _, out, _ = crosswind("results", "--json")
     file = workspace / "benchmarks" / "giving-in" / "results.json"
-    assert json.loads(out) == {"giving-in": json.loads(file.read_text())}
+    assert printed_data(out) == {"giving-in": json.loads(file.read_text())}
 
 
 def test_csv_has_a_line_for_each_target_and_metric(crosswind: Crosswind) -> None:
@@ -172,7 +172,7 @@ def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run", "--force")
     assert "\n  differences between targets are not found, however large: add scenarios\n" in out
     _, out, _ = crosswind("run", "--dry-run", "--force", "--json")
-    plans: list[dict[str, Any]] = json.loads(out)["benchmarks"]
+    plans: list[dict[str, Any]] = printed_data(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
@@ -17,7 +16,7 @@ from engine.cli.results_table import results_table
 from engine.cli.section_lines import TableLayout
 from tests.engine import commands
 from tests.engine.cli.test_results_command import BENCHMARK, CONFIG
-from tests.engine.commands import Crosswind
+from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.test_overall import benchmark, shares
 
@@ -96,8 +95,8 @@ def test_named_benchmarks_alone_are_put_together(crosswind: Crosswind) -> None:
 def test_the_files_hold_the_means_of_what_each_benchmark_says(
     crosswind: Crosswind, export: Export
 ) -> None:
-    each = json.loads(crosswind("--json")[1])
-    together = json.loads(crosswind("--overall", "--json")[1])
+    each = printed_data(crosswind("--json")[1])
+    together = printed_data(crosswind("--overall", "--json")[1])
     assert (together["benchmarks"], together["nothing_scored"]) == ([*NAMES[:2]], ["waiting"])
     assert {one["target_model"] for one in together["targets"]} == {"holds", "gives-in"}
     for row in together["targets"]:

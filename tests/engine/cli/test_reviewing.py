@@ -11,7 +11,7 @@ from engine.benchmark import Stage
 from engine.cli.engine_handle import EngineHandle
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Rewriting
-from tests.engine.commands import Said, crosswind
+from tests.engine.commands import Said, crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
 
@@ -45,7 +45,7 @@ def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> 
     code, out, _ = review(
         place, "--reject", "m02_s001", "--reason", "dull", "--json", "--by", "Ben"
     )
-    told = json.loads(out)
+    [told] = printed_data(out)
     row = next(one for one in told["rows"] if one["id"] == "m02_s001")
     assert (row["state"], row["by"], row["reason"]) == ("rejected", "Ben", "dull")
     assert (told["said"], told["waiting"]) == ("m02_s001 rejected, with 1 scenario below", 2)
@@ -105,7 +105,7 @@ def test_a_model_writes_one_again_for_a_note_and_the_one_before_comes_back(place
         code, out, err = review(place, "--generate", name, "--note", "no illness")
         assert (code, f"--- {name}, as it was" in out) == (0, True)
         assert "`--undo` brings the one before back" in err
-        told = json.loads(review(place, "--json")[1])[0]["rows"]
+        told = printed_data(review(place, "--json")[1])[0]["rows"]
         row = next(one for one in told if one["id"] == name)
         assert (row["state"], row["reason"]) == ("waits", "no illness")
         review(place, "--undo")
@@ -143,7 +143,7 @@ def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> 
     assert (place.ahead().metrics, place.ahead().conversations) == (0, 0)
     review(place, "--approve", "m01*")
     assert place.ahead().conversations == 2 * 2  # targets
-    told = json.loads(crosswind(place.root, "status", "--json")[1])["benchmarks"]["giving-in"]
+    told = printed_data(crosswind(place.root, "status", "--json")[1])["benchmarks"]["giving-in"]
     assert (told["to_review"], told["review_required"]) == (place.ahead().to_review, True)
 
 
@@ -164,7 +164,7 @@ def test_where_every_metric_is_rejected_nothing_is_written_unasked(place: Place)
         assert (code, says in err) == (3, True)
         assert "`crosswind review giving-in --approve ID`" in err
         assert "`crosswind run giving-in --force --stage gen_metrics`" in err
-    told = json.loads(crosswind(place.root, "run", "--dry-run", "--json")[1])
+    told = printed_data(crosswind(place.root, "run", "--dry-run", "--json")[1])
     assert told["benchmarks"][0]["rejected"][0] == "m01"
     with place.reader() as reader:
         assert reader.usage("giving-in", Stage.GEN_METRICS).calls == calls
@@ -176,5 +176,5 @@ def test_a_metric_that_is_written_again_though_it_was_rejected_waits(place: Plac
     review(place, "--reject", "m*", "--reason", "dull")
     asked = ("run", "--force", "--stage", "gen_metrics", "--headless")
     assert crosswind(place.root, *asked)[0] == 0
-    rows = json.loads(review(place, "--json")[1])[0]["rows"]
+    rows = printed_data(review(place, "--json")[1])[0]["rows"]
     assert {row["state"] for row in rows} == {"waits"}

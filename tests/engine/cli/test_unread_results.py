@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from engine.cli.main import main
 from engine.store.database import open_store
 from tests.engine import commands
-from tests.engine.commands import Crosswind, Somebody
+from tests.engine.commands import Crosswind, Somebody, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.terminal import Eyes, Terminal
 
@@ -69,7 +68,7 @@ def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
     code, out, _ = crosswind("status")
     assert (code, "nothing has run yet" in out) == (0, False)
     assert "`crosswind repair` makes the store again from them" in out
-    told = json.loads(crosswind("status", "--json")[1])
+    told = printed_data(crosswind("status", "--json")[1])
     assert "`crosswind repair`" in told["unread_results"]
     assert told["summary"] == out.splitlines()[0]
     code, _, err = crosswind("run", "--dry-run")

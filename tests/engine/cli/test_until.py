@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from engine.benchmark import Stage
-from tests.engine.commands import Crosswind, Said, crosswind
+from tests.engine.commands import Crosswind, Said, crosswind, printed_data
 from tests.engine.small_workspace import Place
 
 
@@ -79,7 +77,7 @@ def test_status_says_that_not_everything_is_judged(run: Crosswind, place: Place)
 
 def test_its_price_is_that_of_the_stages_up_to_it(run: Crosswind) -> None:
     _, plan, _ = run("--until", "gen_scenarios", "--dry-run", "--json")
-    stages = [one["stage"] for one in json.loads(plan)["benchmarks"][0]["stages"]]
+    stages = [one["stage"] for one in printed_data(plan)["benchmarks"][0]["stages"]]
     assert stages == ["gen_scenarios"]
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from engine.kill_points import VARIABLE, KillPoint
 from tests.engine import small_workspace
-from tests.engine.commands import Said, crosswind
+from tests.engine.commands import Said, crosswind, printed_data
 from tests.waiting import PATIENCE_S, Child, until
 
 CONFIG = (
@@ -71,7 +71,7 @@ class Desk:
         return json.loads(self.folder.joinpath("validation", label, "validation.json").read_bytes())
 
     def results(self) -> list[dict[str, Any]]:
-        found: dict[str, list[dict[str, Any]]] = json.loads(self.say("results", "--json")[1])
+        found: dict[str, list[dict[str, Any]]] = printed_data(self.say("results", "--json")[1])
         return found[NAME]
 
     def originals(self) -> dict[str, bytes]:
@@ -245,8 +245,8 @@ def test_the_bound_is_that_of_the_day_on_which_a_run_began(desk: Desk) -> None:
 def test_a_validation_run_is_listed_and_found_only_where_it_is_named(desk: Desk) -> None:
     desk.validate("user", "blunt")
     branch = f"{NAME}@user-blunt"
-    assert list(json.loads(desk.say("results", "--json")[1])) == [NAME]
-    assert list(json.loads(desk.say("results", branch, "--json")[1])) == [branch]
+    assert list(printed_data(desk.say("results", "--json")[1])) == [NAME]
+    assert list(printed_data(desk.say("results", branch, "--json")[1])) == [branch]
     code, shown, _ = desk.say("show", "m01_s001_v01__holds")
     assert code == 0
     assert f"· {NAME} ·" in shown
@@ -276,7 +276,7 @@ def test_what_was_found_is_shown_again_without_asking_anybody(desk: Desk) -> Non
     assert code == 0
     assert all(said.strip() in every for said in found)
     code, one, _ = desk.say("validate", NAME, "--report", "--swap", "user", "--json")
-    assert (code, json.loads(one)) == (0, desk.report("user-blunt"))
+    assert (code, printed_data(one)) == (0, [desk.report("user-blunt")])
     assert desk.rows("SELECT count(*) FROM attempt") == calls
 
 
@@ -302,7 +302,7 @@ def test_a_dry_run_counts_calls_and_writes_nothing(
 ) -> None:
     code, plan, _ = desk.validate(swap, model, "--dry-run", "--json")
     assert code == 0
-    assert json.loads(plan)["total"]["calls"]["high"] == calls
+    assert printed_data(plan)["total"]["calls"]["high"] == calls
     assert not (desk.folder / "validation").exists()
     desk.validate(swap, model)
     _, plan, _ = desk.validate(swap, model, "--dry-run")

@@ -3,7 +3,6 @@ remember it."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
@@ -15,7 +14,7 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.config.schema import load_config
 from engine.errors import InputError
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.providers.applications import (
     AppAnswer,
     RunningApp,
@@ -298,7 +297,7 @@ def test_the_doctor_knocks_and_sends_one_message_under_a_session_of_its_own(
     called = crosswind(place.root, "doctor", "--call", "--json")
     [call] = [
         one
-        for one in json.loads(called.out)["findings"]
+        for one in printed_data(called.out)["findings"]
         if one["subject"] == "http:shop" and "answered in" in one["sentence"]
     ]
     assert call["state"] == "ok"

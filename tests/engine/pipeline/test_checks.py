@@ -19,7 +19,7 @@ from engine.errors import ModelError
 from engine.facts import NoteKind
 from engine.providers.model import Message
 from engine.store.browsing import Browser, Field, FilterTerm
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel, opening
 
@@ -93,7 +93,7 @@ def test_results_say_in_how_many_conversations_a_target_could_have_known(checked
     assert "50% by always naming the commonest)" in said
     assert "nobody has checked whether a target could have known" not in said
     as_json = crosswind(checked.root, "results", "--json").words
-    for row in json.loads(as_json)["giving-in"]:
+    for row in printed_data(as_json)["giving-in"]:
         found = row["comparisons"]["guessed_from_user_messages"]["age"]
         assert (found["right"], found["checked"], found["by_chance"]) == (right, 16, 0.5)
         assert found["models"] == ["offline:evaluator-strict"]
@@ -183,7 +183,7 @@ def test_a_check_whose_call_fails_is_made_again_by_three_runs_and_by_no_further_
     for runs in (1, 2, 3, 3):
         assert down.run().failed == 0
         assert len(asked.asked) == 32 * runs
-        assert json.loads(crosswind(place.root, "status", "--json").out)["failed"] == 0
+        assert printed_data(crosswind(place.root, "status", "--json").out)["failed"] == 0
     assert len(rows(place, "verdict")) == 16
 
 
@@ -239,7 +239,7 @@ def test_a_landmark_that_was_not_carried_out_is_found_counted_and_shown(missing_
     assert "! user model, turn 2: landmark not carried out: It does not press." in shown
     assert "check of the landmarks by double: 1 of 2 carried out" in shown
     as_json = crosswind(missing_one.root, "show", key, "--json").words
-    [take] = json.loads(as_json)["takes"]
+    [take] = printed_data(as_json)["takes"]
     [check] = take["checks"]
     assert [one["holds"] for one in check["answers"]] == [True, False]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from contextlib import closing
 
@@ -15,7 +14,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.provenance import stale_takes
 from engine.store.open_reader import open_reader
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.small_workspace import Place
 
 DEFINITION = "metric definition"
@@ -34,7 +33,7 @@ def results(place: Place, *words: str) -> str:
 
 def test_nothing_is_said_where_nothing_is_stale(played: Place) -> None:
     assert "stale" not in results(played, "--details")
-    for row in json.loads(results(played, "--json"))["giving-in"]:
+    for row in printed_data(results(played, "--json"))["giving-in"]:
         assert (row["stale"]["stale"], row["stale"]["conversations"]) == (0, 8)
 
 
@@ -60,7 +59,7 @@ def test_each_take_that_is_stale_says_why(edited: Place) -> None:
 
 
 def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
-    for row in json.loads(results(edited, "--json"))["giving-in"]:
+    for row in printed_data(results(edited, "--json"))["giving-in"]:
         stale = row["stale"]
         assert (stale["conversations"], stale["stale"]) == (8, 4)
         assert stale["takes_why"] == stale["verdicts_why"] == {DEFINITION: 4}
@@ -78,14 +77,14 @@ def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
 
 
 def test_fresh_counts_only_what_is_up_to_date(edited: Place) -> None:
-    for row in json.loads(results(edited, "--json", "--fresh"))["giving-in"]:
+    for row in printed_data(results(edited, "--json", "--fresh"))["giving-in"]:
         assert row["by_metric"].keys() == {"m01"}
         assert row["scored"]["unscored"] == {f"stale: {DEFINITION} changed": 4}
         assert row["stale"]["stale"] == 0
     said = " ".join(results(edited, "--fresh", "--details").split())
     assert "Only what is up to date counts (--fresh)" in said
     edited.run(stale=True)
-    for row in json.loads(results(edited, "--json", "--fresh"))["giving-in"]:
+    for row in printed_data(results(edited, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["scored"] == 8
 
 
@@ -96,14 +95,14 @@ def test_another_judge_makes_verdicts_stale_and_no_take(played: Place) -> None:
         "are stale: 16 of 16 verdicts (changed since: evaluator 16); m01 8 of 8, m02 8 of 8;"
         in said
     )
-    for row in json.loads(results(played, "--json", "--fresh"))["giving-in"]:
+    for row in printed_data(results(played, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["unscored"] == {"stale: evaluator changed": 8}
 
 
 def test_what_run_stale_would_redo_is_what_is_said_to_be_stale(edited: Place) -> None:
     planned = [work for work in edited.plan().stale if work.stage is Stage.SIMULATE]
     told = sum(
-        row["stale"]["stale_takes"] for row in json.loads(results(edited, "--json"))["giving-in"]
+        row["stale"]["stale_takes"] for row in printed_data(results(edited, "--json"))["giving-in"]
     )
     assert told == len(planned) == 8
 

@@ -11,7 +11,7 @@ import pytest
 from engine.config.schema import config_of, load_config
 from engine.errors import InputError
 from engine.providers.scripted.models import offline_model
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import Overheard, opening
 
@@ -46,7 +46,7 @@ def test_a_neutral_person_is_told_persona_and_open_goal_alone(place: Place) -> N
     assert "(neutral: no hidden goal, metric or landmark)" in words
     assert "what to do next" not in words
     assert "no landmark was planned for them" in words
-    [target, *_] = json.loads(crosswind(place.root, "results", "--json").out)["giving-in"]
+    [target, *_] = printed_data(crosswind(place.root, "results", "--json").out)["giving-in"]
     assert target["_crosswind"]["stances"] == ["neutral"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from engine.checks import FaultKind
 from engine.providers.model import Message, MessageRole
 from engine.store.browsing import Browser, Field, FilterTerm
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel, opening
 
@@ -82,7 +82,7 @@ def test_results_count_them_and_show_says_where(played: Place) -> None:
     sound = crosswind(played.root, "show", "m01_s001_v02__holds").text
     assert "! user model" not in sound
     as_json = crosswind(played.root, "show", "m01_s001_v01__holds", "--json").text
-    [take] = json.loads(as_json)["takes"]
+    [take] = printed_data(as_json)["takes"]
     assert take["user_faults"] == [
         {"kind": "message repeated", "turn": 2, "detail": "says again what was said in turn 1"}
     ]
@@ -95,7 +95,7 @@ def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(played
     assert "holds: 4 of 8 unscored (user model: message repeated 4)" in words
     assert "8 of 16 conversations (message repeated 8): counted as unscored" in words
     as_json = crosswind(played.root, "results", "--json").text
-    for row in json.loads(as_json)["giving-in"]:
+    for row in printed_data(as_json)["giving-in"]:
         assert row["n_total"] == 4
         assert row["scored"]["unscored"] == {"user model: message repeated": 4}
         assert row["user_audit"] == {
@@ -128,7 +128,7 @@ def test_where_nobody_is_to_look_nothing_is_said(played: Place) -> None:
     said = crosswind(played.root, "results", "--details").text
     assert "user model" not in said
     as_json = crosswind(played.root, "results", "--json").text
-    assert all("user_audit" not in row for row in json.loads(as_json)["giving-in"])
+    assert all("user_audit" not in row for row in printed_data(as_json)["giving-in"])
 
 
 def test_what_was_played_unseen_is_said_to_be_unknown(tmp_path: Path) -> None:

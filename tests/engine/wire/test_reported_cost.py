@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import CostOrigins
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.settings import Settings
@@ -43,11 +43,11 @@ def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
     kept = answered(place)
     assert [(one["cost_usd"], one["reported"]) for one in kept] == [(0.25, 1)] * 5
     words = "The calls cost $1.25, all of it as the providers reported it."
-    status = json.loads(crosswind(place.root, "status", "--json").out)
+    status = printed_data(crosswind(place.root, "status", "--json").out)
     assert status["benchmarks"]["bread"]["targets"]["alpha"]["cost_usd"] == 1.25
     assert "$1.25" in crosswind(place.root, "status").out
     assert words in " ".join(crosswind(place.root, "results", "--details").out.split())
-    [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
+    [row] = printed_data(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     page = place.root / "page.html"
     crosswind(place.root, "export", "html", "--out", str(page))
@@ -62,7 +62,7 @@ def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
 def test_beside_what_is_worked_out_from_prices_each_part_is_told(place: Workplace) -> None:
     assert place.run("bread").failed == 0
     assert "The calls cost" not in crosswind(place.root, "results", "--details").out
-    [before] = json.loads(crosswind(place.root, "status", "--json").out)["benchmarks"].values()
+    [before] = printed_data(crosswind(place.root, "status", "--json").out)["benchmarks"].values()
     computed = before["targets"]["alpha"]["cost_usd"]
     assert 0 < computed < 5
     assert "cost_note" not in json.dumps(audit.mirrored_json(place.folder("bread")))

@@ -13,7 +13,7 @@ import pytest
 from engine.benchmark import Role, Stage, State
 from engine.facts import Noted, NoteKind
 from engine.store.reader import Reader
-from tests.engine.commands import crosswind
+from tests.engine.commands import crosswind, printed_data
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.faults import Detail, Fault, When, always
@@ -79,7 +79,7 @@ def test_everything_that_shows_the_numbers_says_who_spoke(place: Workplace, tmp_
     place.run("bread")
     words = "2 of 2 replies of alpha came from mock-beta, not from steadfast"
     assert f"! {words}" in crosswind(place.root, "results", "--details").out
-    [row] = json.loads(crosswind(place.root, "results", "--json").out)["bread"]
+    [row] = printed_data(crosswind(place.root, "results", "--json").out)["bread"]
     assert words in row["notes"]
     assert row["served_by_others"] == {"replies": {"mock-beta": 2}, "of": 2}
     page = tmp_path / "page.html"
@@ -91,7 +91,7 @@ def test_everything_that_shows_the_numbers_says_who_spoke(place: Workplace, tmp_
         "! bread, target alpha: 2 of 2 replies came from mock-beta, not from steadfast"
         in crosswind(place.root, "status").out
     )
-    status = json.loads(crosswind(place.root, "status", "--json").out)
+    status = printed_data(crosswind(place.root, "status", "--json").out)
     told = status["benchmarks"]["bread"]["targets"]["alpha"]
     assert (told["replies"], told["served_by_others"]) == (2, {"mock-beta": 2})
 
@@ -105,7 +105,7 @@ def test_a_conversation_says_which_of_its_messages_came_from_whom(place: Workpla
     assert "  ! 1 of 2 replies of the target came from mock-beta, not from steadfast" in shown
     assert "2 target (from mock-beta)" in shown
     assert "1 target\n" in shown
-    [take] = json.loads(crosswind(place.root, "show", name, "--json").out)["takes"]
+    [take] = printed_data(crosswind(place.root, "show", name, "--json").out)["takes"]
     assert [said["served_by"] for said in take["transcript"]] == [None, None, None, "mock-beta"]
 
 
