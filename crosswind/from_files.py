@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import shutil
-from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import mkdtemp
@@ -34,7 +33,7 @@ def session_from_files(folder: Path, config: Config | None) -> Session:
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     made = None if config is not None else make_workspace(root, found.config)
     if config is None:
-        session = open_session(Namespace(workspace=root))
+        session = open_session(root)
     else:
         own = config.model_copy(update={"store": str(root / STORE_FILE)})
         session = Session(Workspace(root), own)
@@ -42,7 +41,7 @@ def session_from_files(folder: Path, config: Config | None) -> Session:
     if made is not None:
         is_added = found.config is not None
         complete_configuration(made, report.unknown_targets, report.samples, add=is_added)
-        session = open_session(Namespace(workspace=root))
+        session = open_session(root)
     for line in complaints(report):
         tell(line)
     return session

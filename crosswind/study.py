@@ -4,7 +4,6 @@ counts is decided as for every command: these are the rows of `crosswind export`
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -244,7 +243,7 @@ def open_study(place: str | PathLike[str]) -> Study:
             folder = workspace.root
     if not (folder / CONFIG_FILE).exists() and not (folder / STORE_FILE).exists():
         return Study(session_from_files(folder, None))
-    session = open_to_read(Namespace(workspace=folder))
+    session = open_to_read(folder)
     if session.store_path.exists():
         return Study(session)
     return Study(session_from_files(folder, session.config))

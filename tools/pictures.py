@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
 import sys
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 from textual.pilot import Pilot
 
 from engine.benchmark import Track
+from engine.cli.commands.begin import DemoCommand
 from engine.cli.person_labels import PersonSample
 from engine.cli.piloting import pilot_page
 from engine.cli.reviewing import PersonReview
@@ -205,7 +205,7 @@ def _nothing() -> None:
 
 def main() -> None:
     with TemporaryDirectory() as folder:
-        prepared = prepare_demo(argparse.Namespace(dir=Path(folder) / "demo"))
+        prepared = prepare_demo(DemoCommand(dir=Path(folder) / "demo"))
         with at_work(prepared.session, prepared.order) as (_, watch):
             asyncio.run(draw_running(watch))
         session = prepared.session.with_pace("instant")
@@ -228,10 +228,10 @@ def failing(folder: Path, server: ProtocolServer) -> Session:
     """A sample workspace whose models are reached over the wire, with faults."""
     for fault, match, when in FAULTS:
         server.plan(fault, match, when)
-    prepare_demo(argparse.Namespace(dir=folder))
+    prepare_demo(DemoCommand(dir=folder))
     config = folder / "config.yaml"
     config.write_text(FAILING.format(url=server.openai_url), "utf-8")
-    return open_session(argparse.Namespace(workspace=folder))
+    return open_session(folder)
 
 
 @contextmanager

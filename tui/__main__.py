@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
 from engine.cli.command_line import opens_app, parse, why_no_app
+from engine.cli.commands.begin import DemoCommand
+from engine.cli.commands.typed import CliCommand, OpenApp
 from engine.cli.console import prepare_streams, tell
 from engine.cli.main import dispatch, guarded
 
@@ -20,15 +21,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(guarded(lambda: _command(parse(words))))
 
 
-def _command(arguments: argparse.Namespace) -> int:
+def _command(arguments: CliCommand) -> int:
     if opens_app(arguments):
-        if arguments.command == "demo":  # its workspace is made before there is a first frame
+        if isinstance(arguments, DemoCommand):  # made before there is a first frame
             tell(REAL_DEMO if arguments.real else DEMO)
-        return _from(*PREPARED.get(arguments.command, ("tui.launch", "open_app")))(arguments)
+        return _from(*PREPARED.get(arguments.word(), ("tui.launch", "open_app")))(arguments)
     why = why_no_app(arguments)
     if why is None:
         return dispatch(arguments)
-    if arguments.command is None:
+    if isinstance(arguments, OpenApp):
         code = dispatch(arguments)
         tell(why)  # below the help, which is longer than most screens
         return code
@@ -54,9 +55,9 @@ PREPARED: Final = {
 """Commands that open the app after loading what takes longer to load than the app."""
 
 
-def _from(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+def _from(module: str, function: str) -> Callable[[CliCommand], int]:
     """Import a function when needed: only commands with a screen wait for Textual."""
-    loaded: Callable[[argparse.Namespace], int] = getattr(import_module(module), function)
+    loaded: Callable[[CliCommand], int] = getattr(import_module(module), function)
     return loaded
 
 

@@ -3,7 +3,6 @@ stand after it closes."""
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +11,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.benchmark import Stage
+from engine.cli.commands.typed import CliCommand
 from engine.cli.console import command_line, tell
-from engine.cli.engine_handle import EngineHandle, config_path_of, handle_of, names_at_work
+from engine.cli.engine_handle import EngineHandle, handle_of, names_at_work
 from engine.cli.lines import failure_lines, price_stop, stopped_line, what_next
 from engine.cli.lost_store import offer_repair
 from engine.config.workspace import Workspace
@@ -104,20 +104,17 @@ class DisplayOptions(NamedTuple):
     mouse: bool
 
 
-def display_options(arguments: argparse.Namespace) -> DisplayOptions:
+def display_options(arguments: CliCommand) -> DisplayOptions:
     """The options of the command that opens the app."""
-    slow, no_mouse = getattr(arguments, "slow", False), getattr(arguments, "no_mouse", False)
-    return DisplayOptions(slow=slow, mouse=not no_mouse)
+    return DisplayOptions(slow=arguments.slow, mouse=not arguments.no_mouse)
 
 
-def open_app(arguments: argparse.Namespace, first: OpenedScreen | None = None) -> int:
+def open_app(arguments: CliCommand, first: OpenedScreen | None = None) -> int:
     """Open the app on the store, and on a running engine if there is one; with `first`, on that
     screen. Returns 0 however the run stands: looking cannot fail."""
     face = display_options(arguments)
     workspace = handle_of(arguments).workspace
-    handle = EngineHandle(
-        workspace, workspace.written_store_path(config_path_of(arguments, workspace))
-    )
+    handle = EngineHandle(workspace, workspace.written_store_path(workspace.config_path))
     unread = unread_results(workspace.benchmarks_dir, handle.store_path)
     if unread and handle.holder() is None:
         offer_repair(unread_words(unread, handle.store_path), arguments)
@@ -130,7 +127,7 @@ def open_app(arguments: argparse.Namespace, first: OpenedScreen | None = None) -
     def session() -> Session:
         from engine.cli.session import open_session
 
-        return open_session(arguments)
+        return open_session(arguments.workspace)
 
     reader = open_reader(handle.store_path) if stored else empty_reader(handle.store_path)
     with closing(_watch_of_names(handle, reader, at_work=at_work)) as watch:

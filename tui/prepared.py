@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
+from engine.cli.commands.at_work import RunCommand
+from engine.cli.commands.begin import DemoCommand
+from engine.cli.commands.people import LabelCommand
 from engine.cli.console import tell
 from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
 from engine.cli.piloting import report_pilot
@@ -27,11 +29,14 @@ from tui.launch import display_options, open_app, run_app, tell_outcome, watch_o
 from tui.navigation import OpenedScreen
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: DemoCommand | RunCommand) -> int:
     """Start a run and open the app on it. The engine outlives the app."""
-    prepared = prepare_demo(arguments) if arguments.command == "demo" else prepare_run(arguments)
-    if joins(prepared):
-        return join(prepared, arguments)
+    if isinstance(arguments, DemoCommand):
+        prepared = prepare_demo(arguments)
+    else:
+        prepared = prepare_run(arguments)
+        if joins(prepared):
+            return join(prepared, arguments)
     checked_run = _checked_run(prepared, arguments)
     if checked_run is None:
         return STOPPED
@@ -55,11 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
         return code or (held_to(session, prepared.order, prepared.gates) if over else DONE)
 
 
-def _checked_run(prepared: PreparedRun, arguments: argparse.Namespace) -> PreparedRun | None:
+def _checked_run(prepared: PreparedRun, arguments: DemoCommand | RunCommand) -> PreparedRun | None:
     """Check and price what `demo` or `run` asks for; None if the user rejects the price. Raises
     `CrosswindError`."""
     prepared.session.require_free()
-    if arguments.command == "demo":  # costs nothing, so there is no price to agree to
+    if isinstance(arguments, DemoCommand):  # costs nothing, so there is no price to agree to
         checked(prepared.session, prepared.order)
         return prepared
     order = confirm_order(prepared.session, prepared.order, arguments)
@@ -91,7 +96,7 @@ def _next_steps(prepared: PreparedRun) -> Callable[[], None] | None:
 # and no other screen is seen.
 
 
-def label(arguments: argparse.Namespace) -> int:
+def label(arguments: LabelCommand) -> int:
     if arguments.decide is not None:
         return open_app(arguments, OpenedScreen("adjudicate", (opened_disputes(arguments),)))
     sample = opened_sample(arguments)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import secrets
 from pathlib import Path
 
+from engine.cli.commands.results import ExportCommand
 from engine.cli.console import out, tell
 from engine.cli.pipelines import writing
 from engine.cli.session import open_session
@@ -22,9 +22,9 @@ from engine.report.writing import refuse_ours, refuse_taken, told_as_store_error
 from engine.store.mirror import EditPolicy
 
 
-def export_archive(arguments: argparse.Namespace) -> int:
+def export_archive(arguments: ExportCommand) -> int:
     """Write the files from the store, and then the archive. Raises `InputError`."""
-    session = open_session(arguments)
+    session = open_session(arguments.workspace)
     workspace, place = session.workspace, arguments.out or Path("study.zip")
     names = session.benchmarks(arguments.names)
     refuse_ours(place, root=workspace.root, store=session.store_path)

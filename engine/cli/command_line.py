@@ -11,8 +11,11 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, NoReturn
 
-from engine.cli.arguments import COMMAND_GROUPS, SHARED, add_shared
-from engine.cli.examples import examples_of
+from engine.cli.commands import COMMAND_GROUPS, COMMANDS
+from engine.cli.commands.at_work import RunCommand, WatchCommand
+from engine.cli.commands.begin import DemoCommand
+from engine.cli.commands.people import LabelCommand
+from engine.cli.commands.typed import SHARED, CliCommand, OpenApp, add_own, add_shared
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
@@ -107,13 +110,13 @@ def nearest_word(word: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> CliCommand:
     """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
+    if [*argv] in (["version"], ["--version"]):
+        return OpenApp(version=True)  # without a parser of all commands, which takes half the time
     parser = build_parser()
     if [*argv[:1]] == ["help"]:
         argv = [*argv[1:], "--help"]
-    elif [*argv] == ["version"]:
-        argv = ["--version"]
     commands = commands_of(parser)
     command = _first_word(argv, parser)
     if command is not None:
@@ -123,7 +126,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     not_taken = _with_names(asked, arguments, unknown)
     if not_taken:
         raise InputError([_unknown(word, asked) for word in not_taken])
-    return arguments
+    given = vars(arguments)
+    kind = COMMANDS.get(given.pop("command") or "", OpenApp)
+    return kind(**given)
 
 
 def _with_names(
@@ -139,7 +144,7 @@ def _with_names(
     names = [word for word in unknown if not word.startswith("-")]
     if not several or len(names) != len(unknown):
         return unknown
-    setattr(arguments, several[-1], [*getattr(arguments, several[-1]), *names])
+    setattr(arguments, several[-1], [*getattr(arguments, several[-1], ()), *names])
     return ()
 
 
@@ -211,38 +216,46 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=HelpFormatter,
         parents=[shared],
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    add_own(parser, OpenApp)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-
-    def command(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name,
-            help=text,
-            description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
-            epilog="\n\n".join(filter(None, (epilog, examples_of(name)))),
-            parents=[shared],
-            formatter_class=HelpFormatter,
-        )
-
     listed = commands._choices_actions  # noqa: SLF001  (argparse has no public way to them)
-    for title, adders in COMMAND_GROUPS.items():
+    for title, kinds in COMMAND_GROUPS.items():
         before = len(listed)
-        for add in adders:
-            add(command)
+        for kind in kinds:
+            end = "" if kind.does.endswith("?") else "."
+            command = commands.add_parser(
+                kind.word(),
+                help=kind.does,
+                description=f"{kind.does[0].upper()}{kind.does[1:]}{end}",
+                epilog="\n\n".join(filter(None, (kind.more, _example_lines(kind)))),
+                parents=[shared],
+                formatter_class=HelpFormatter,
+            )
+            add_own(command, kind)
         parser.command_groups[title] = listed[before:]
     return parser
 
 
-def opens_app(arguments: argparse.Namespace) -> bool:
+HEADING: Final = "examples:"
+
+
+def _example_lines(kind: type[CliCommand]) -> str:
+    """The examples as lines below `HEADING`; empty if there are none."""
+    width = max(map(len, kind.examples), default=0) + 2
+    lines = [f"  {typed:<{width}}{does}".rstrip() for typed, does in kind.examples.items()]
+    return "\n".join([HEADING, *lines]) if lines else ""
+
+
+def opens_app(command: CliCommand) -> bool:
     """Whether this command opens the app on this terminal."""
-    return _wants_app(arguments) and not _is_dumb()
+    return _wants_app(command) and not _is_dumb()
 
 
-def why_no_app(arguments: argparse.Namespace) -> str | None:
+def why_no_app(command: CliCommand) -> str | None:
     """Why the app does not open here, for a command that opens it on other terminals; else None."""
-    if not (_wants_app(arguments) and _is_dumb()):
+    if not (_wants_app(command) and _is_dumb()):
         return None
-    goes_on = "" if arguments.command is None else "; this goes on here, in plain lines"
+    goes_on = "" if isinstance(command, OpenApp) else "; this goes on here, in plain lines"
     return (
         "the app cannot open here: TERM is dumb or not set. If this terminal can show it, "
         f"`TERM=xterm-256color crosswind` opens it{goes_on}"
@@ -253,27 +266,20 @@ def _is_dumb() -> bool:
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
-def _wants_app(arguments: argparse.Namespace) -> bool:
-    if getattr(arguments, "plain", False) or arguments.version:
-        return False
-    match arguments.command:
-        case None:
+def _wants_app(command: CliCommand) -> bool:
+    match command:
+        case OpenApp():
+            asked = not command.version
+        case WatchCommand():
             asked = True
-        case "watch":
-            asked = True
-        case "label":
-            asked = not (arguments.write or arguments.read or arguments.json or arguments.decide)
-        case "demo":
-            asked = not (arguments.headless or arguments.detach)
-        case "run":
-            asked = not (
-                arguments.headless
-                or arguments.detach
-                or arguments.dry_run
-                or arguments.explain
-                or arguments.json
-            )
+        case LabelCommand():
+            asked = not (command.write or command.read or command.json or command.decide)
+        case DemoCommand():
+            asked = not (command.headless or command.detach)
+        case RunCommand():
+            looks = command.dry_run or command.explain
+            asked = not (command.headless or command.detach or looks or command.json)
         case _:
             asked = False
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
-    return asked and terminal
+    return asked and terminal and not command.plain

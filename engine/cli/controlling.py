@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import time
 from contextlib import closing
 from typing import Final
 
+from engine.cli.commands.at_work import PauseCommand, ResumeCommand, StopCommand
 from engine.cli.console import tell
 from engine.cli.engine_handle import NOBODY, EngineHandle, RefusedError, accepted, handle_of
 from engine.link import Command, Request
@@ -17,22 +17,22 @@ from engine.store.process import send
 POLL_SECONDS: Final = 0.1
 
 
-def pause(arguments: argparse.Namespace) -> int:
+def pause(arguments: PauseCommand) -> int:
     return _send_command(arguments, Command.PAUSE)
 
 
-def resume(arguments: argparse.Namespace) -> int:
+def resume(arguments: ResumeCommand) -> int:
     return _send_command(arguments, Command.RESUME)
 
 
-def _send_command(arguments: argparse.Namespace, command: Command) -> int:
+def _send_command(arguments: PauseCommand | ResumeCommand, command: Command) -> int:
     handle = handle_of(arguments)
     handle.require_holder()
     tell(handle.ask(Request(command)).text)
     return 0
 
 
-def stop(arguments: argparse.Namespace) -> int:
+def stop(arguments: StopCommand) -> int:
     """Stop the engine. Without one, the exit code is 0, too."""
     handle = handle_of(arguments)
     if handle.holder() is None:

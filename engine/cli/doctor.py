@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Final
 
+from engine.cli.commands.upkeep import DoctorCommand
 from engine.cli.console import out, out_json
 from engine.cli.trusting import allowed
 from engine.config.schema import load_config
@@ -27,8 +27,8 @@ _PLAIN_MARKS: Final = {Severity.OK: "+", Severity.NOTE: ".", Severity.PROBLEM: "
 """For a terminal that cannot show the others, which this command is there to find."""
 
 
-def doctor(arguments: argparse.Namespace) -> int:
-    start: Path | None = getattr(arguments, "workspace", None)
+def doctor(arguments: DoctorCommand) -> int:
+    start: Path | None = arguments.workspace
     where = start or Path.cwd()
     _ask_for_trust(where, trusts=arguments.trust)
     asked = DoctorOptions(where, named=start is not None, call=arguments.call)

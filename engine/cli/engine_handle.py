@@ -6,13 +6,13 @@ It imports little and does not read the configuration, so these commands are qui
 
 from __future__ import annotations
 
-import argparse
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine.branches import Branch
+from engine.cli.commands.typed import CliCommand
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import CrosswindError, InputError, Problem
 from engine.link import Request, Response
@@ -95,11 +95,6 @@ def accepted(answer: Response) -> Response:
     return answer
 
 
-def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:
-    """The path of `--config`, or of the workspace's own configuration."""
-    return getattr(arguments, "config", None) or workspace.config_path
-
-
 def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
     """The names of all benchmarks, and of any validation run that `run` works on."""
     at_work = () if run is None else run.benchmarks
@@ -107,6 +102,6 @@ def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
     return [*workspace.benchmark_names(), *branches]
 
 
-def handle_of(arguments: argparse.Namespace) -> EngineHandle:
+def handle_of(arguments: CliCommand) -> EngineHandle:
     """A handle on the workspace that a command is about. Raises `InputError`."""
-    return EngineHandle(find_workspace(getattr(arguments, "workspace", None) or Path.cwd()))
+    return EngineHandle(find_workspace(arguments.workspace or Path.cwd()))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey, Metric
 from engine.branches import Branch
+from engine.cli.commands.results import ExportCommand
 from engine.cli.console import tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
@@ -40,7 +41,7 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 """By benchmark, the chosen conversations, or None for all."""
 
 
-def export(arguments: argparse.Namespace) -> int:
+def export(arguments: ExportCommand) -> int:
     if arguments.filter is not None and arguments.format in {*_RESULTS, "site", "archive"}:
         hint = "--filter goes with csv, jsonl, md, labels and inspect"
         what = f"{arguments.format} holds results, which are of all that counts"
@@ -57,33 +58,31 @@ def export(arguments: argparse.Namespace) -> int:
         from engine.cli.archiving import export_archive
 
         return export_archive(arguments)
-    session = open_to_read(arguments)
-    is_folder = arguments.format in _FOLDERS
-    if arguments.out is None and is_folder:
+    session = open_to_read(arguments.workspace)
+    place, is_folder = arguments.out, arguments.format in _FOLDERS
+    if place is None and is_folder:
         what = f"{arguments.format} makes {_FOLDERS[arguments.format]}"
         raise InputError(Problem(what, hint="name a folder with --out"))
-    if arguments.out is not None:
-        refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
-        refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
+    if place is not None:
+        refuse_ours(place, root=session.workspace.root, store=session.store_path)
+        refuse_taken(place, force=arguments.force, folder=is_folder)
     with session.reader() as reader:
         selection = selected_conversations(reader, arguments.names, arguments.benchmark)
         if arguments.filter is not None:
             selection = _matching(session, reader, selection, parse_filter(arguments.filter))
         counter: Counter[str] = Counter()
         exported = _counting(exported_conversations(session, reader, selection), counter)
-        if arguments.format in _LOGS:
-            written = write_folder(
-                arguments.out, _logs(session, reader, selection, counter, arguments)
-            )
+        if place is None or not is_folder:
+            _write(place, _LINES[arguments.format](exported))
+        elif arguments.format in _LOGS:
+            written = write_folder(place, _logs(session, reader, selection, counter, arguments))
             tell(f"{plural(written, 'log')} of Inspect")
-        elif is_folder:
+        else:
             documents = (
                 (_path(conversation), "\n".join([*document(conversation), ""]))
                 for conversation in exported
             )
-            write_folder(arguments.out, documents)
-        else:
-            _write(arguments, _LINES[arguments.format](exported))
+            write_folder(place, documents)
     tell(f"{counter.total()} conversations exported")
     return 0
 
@@ -103,7 +102,7 @@ def _logs(
     reader: Reader,
     selection: Selection,
     counter: Counter[str],
-    arguments: argparse.Namespace,
+    arguments: ExportCommand,
 ) -> Iterator[tuple[str, bytes]]:
     """The logs, one at a time, so that only one is in memory."""
     hide = session.hide
@@ -244,9 +243,9 @@ def _counting(
         yield conversation
 
 
-def _write(arguments: argparse.Namespace, lines: Iterable[str]) -> None:
-    if arguments.out is not None:
-        write_file(arguments.out, lines)
+def _write(place: Path | None, lines: Iterable[str]) -> None:
+    if place is not None:
+        write_file(place, lines)
         return
     for line in lines:
         sys.stdout.write(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
@@ -16,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from engine.cli.bars import import_bar
+from engine.cli.commands.upkeep import ImportCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
 from engine.config.templates import init_workspace
@@ -39,21 +39,21 @@ from engine.store.open_reader import open_reader
 ARCHIVE: Final = "an archive of a study"
 
 
-def import_files(arguments: argparse.Namespace) -> int:
+def import_files(arguments: ImportCommand) -> int:
     try:
         with (
             _find_sources(arguments) as (folder, logs),
-            _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
+            _watcher(plain=arguments.plain or arguments.json) as watcher,
         ):
             made = _made_workspace(arguments, folder)
-            session = open_session(arguments)
+            session = open_session(arguments.workspace)
             report = _imported(session, folder, logs, arguments, watcher)
             if made is not None:
                 add = folder.config is not None
                 complete_configuration(made, report.unknown_targets, report.samples, add=add)
                 report.placed.append(made.config_path.name)
                 report.unknown_targets = []
-                session = open_session(arguments)
+                session = open_session(arguments.workspace)
                 _store_counts(session)
             if logs is not None:
                 logs.tell(report)
@@ -71,10 +71,10 @@ def import_files(arguments: argparse.Namespace) -> int:
     return FAILED if report.failed else 0
 
 
-def _made_workspace(arguments: argparse.Namespace, folder: ImportableFolder) -> Workspace | None:
+def _made_workspace(arguments: ImportCommand, folder: ImportableFolder) -> Workspace | None:
     """Make the workspace that is named but not there, and return it. Raises `InputError`, also
     where no workspace is named and none is around."""
-    named: Path | None = getattr(arguments, "workspace", None)
+    named: Path | None = arguments.workspace
     if named is None:
         try:
             find_workspace(Path.cwd())
@@ -104,7 +104,7 @@ def _store_counts(session: Session) -> None:
 
 @contextmanager
 def _find_sources(
-    arguments: argparse.Namespace,
+    arguments: ImportCommand,
 ) -> Iterator[tuple[ImportableFolder, LogFolder | None]]:
     """The folder to import, or a temporary one made from logs. Raises `InputError`."""
     places: list[Path] = arguments.place
@@ -127,10 +127,10 @@ def _find_sources(
         yield log_folder.folder, log_folder
 
 
-def _known_settings(arguments: argparse.Namespace) -> Tested:
+def _known_settings(arguments: ImportCommand) -> Tested:
     """The settings of models that the workspace has logs of, if there is a workspace."""
     try:
-        session = open_session(arguments)
+        session = open_session(arguments.workspace)
     except InputError:  # told when it is opened to import
         return {}
     if not session.store_path.exists():
@@ -143,7 +143,7 @@ def _imported(
     session: Session,
     folder: ImportableFolder,
     logs: LogFolder | None,
-    arguments: argparse.Namespace,
+    arguments: ImportCommand,
     watcher: Watcher,
 ) -> ImportReport:
     workspace, config, path = session.workspace, session.config, session.store_path

@@ -3,7 +3,6 @@ and calibrate."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, Split
 from engine.analysis.calibration_words import calibration_lines, comparison_lines, confusion_words
+from engine.cli.commands.people import CalibrateCommand, LabelCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
 from engine.cli.pages import HtmlPage
@@ -60,10 +60,10 @@ _WORDS: Final[Mapping[str, LabelAnswer]] = {
 }
 
 
-def label(arguments: argparse.Namespace) -> int:
+def label(arguments: LabelCommand) -> int:
     if arguments.decide is not None:
         return _decide(arguments)
-    if arguments.present is not None or arguments.reason:
+    if arguments.present or arguments.absent or arguments.reason:
         raise InputError(Problem("a decision takes `--decide NUMBER`, as `--decide` lists them"))
     sample = opened_sample(arguments)
     session, definition, labelling = sample.session, sample.definition, sample.labelling
@@ -82,9 +82,9 @@ def label(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def opened_sample(arguments: argparse.Namespace) -> PersonSample:
+def opened_sample(arguments: LabelCommand) -> PersonSample:
     """The sample that the command asks for. Raises `CrosswindError`."""
-    session = open_session(arguments)
+    session = open_session(arguments.workspace)
     size = SAMPLE_SIZE if arguments.sample is None else arguments.sample
     name = session.one_benchmark(arguments.benchmark)
     words = (name, arguments.by, size, arguments.seed or SAMPLE_SEED)
@@ -94,7 +94,7 @@ def opened_sample(arguments: argparse.Namespace) -> PersonSample:
     return sample
 
 
-def _goes_on(progress: LabellingProgress, arguments: argparse.Namespace) -> Iterator[str]:
+def _goes_on(progress: LabellingProgress, arguments: LabelCommand) -> Iterator[str]:
     """Notes for options that ask for another sample than the one that is continued."""
     sample = progress.sample
     asked = {
@@ -250,7 +250,7 @@ def _as_json(progress: LabellingProgress) -> dict[str, Any]:
 # What people disagree on
 
 
-def _decide(arguments: argparse.Namespace) -> int:
+def _decide(arguments: LabelCommand) -> int:
     disputes = opened_disputes(arguments)
     if not arguments.decide:
         _tell_disputed(disputes.disputes, as_json=arguments.json)
@@ -259,17 +259,18 @@ def _decide(arguments: argparse.Namespace) -> int:
     dispute = known.get(arguments.decide)
     if dispute is None:
         raise not_disputed(disputes.definition.name, arguments.decide)
-    if arguments.present is None or not (arguments.reason or "").strip():
+    reason = arguments.reason or ""
+    if arguments.present == arguments.absent or not reason.strip():
         raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
-    disputes.decide(dispute, present=arguments.present, reason=arguments.reason)
+    disputes.decide(dispute, present=arguments.present, reason=reason)
     answer = LabelAnswer.PRESENT if arguments.present else LabelAnswer.ABSENT
     out(f"{arguments.decide}: {answer}, decided by {disputes.person}")
     return DONE
 
 
-def opened_disputes(arguments: argparse.Namespace) -> PersonDisputes:
+def opened_disputes(arguments: LabelCommand) -> PersonDisputes:
     """The disputes of the benchmark. Raises `CrosswindError`."""
-    session = open_session(arguments)
+    session = open_session(arguments.workspace)
     name = session.one_benchmark(arguments.benchmark)
     return PersonDisputes.open(session, name, arguments.by)
 
@@ -318,8 +319,8 @@ def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
 _PAGE: Final = "calibration.html"
 
 
-def run_calibrate(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
+def run_calibrate(arguments: CalibrateCommand) -> int:
+    session = open_to_read(arguments.workspace)
     if not 0 < arguments.width < 1:
         raise InputError(Problem("--width: expected a share above 0 and below 1, such as 0.1"))
     definition = definition_of(session, session.one_benchmark(arguments.benchmark))
@@ -330,7 +331,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         hint = f"`crosswind label {definition.name}` draws a sample"
         raise InputError(Problem(f"nobody has labelled {definition.name} yet", hint=hint))
     if arguments.compare is not None and page is None:
-        return _compare(labelled, arguments)
+        return _compare(labelled, *arguments.compare, as_json=arguments.json)
     judges = [arguments.judge] if arguments.judge else labelled.judges
     compared = list(_compared_lines(labelled, *arguments.compare)) if arguments.compare else []
     calibrations = [
@@ -356,10 +357,9 @@ def _print_calibrations(labelled: LabelledJudges, calibrations: Sequence[Calibra
         out(line)
 
 
-def _compare(labelled: LabelledJudges, arguments: argparse.Namespace) -> int:
-    left, right = arguments.compare
+def _compare(labelled: LabelledJudges, left: str, right: str, *, as_json: bool) -> int:
     splits = labelled.compared(left, right)
-    if arguments.json:
+    if as_json:
         out_json("judges", {"left": left, "right": right, "splits": list(map(asdict, splits))})
         return DONE
     for line in (*_compared_lines(labelled, left, right), *labelled.notes()):

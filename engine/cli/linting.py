@@ -3,7 +3,6 @@ line."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.benchmark import base_id
+from engine.cli.commands.people import ReviewCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.pipelines import planning, writing
 from engine.cli.pricing import answered
@@ -104,10 +104,10 @@ def linted(session: Session, names: Sequence[str], read: LintReading | None = No
     return Linted(len(names), standing, silenced)
 
 
-def read_with(session: Session, names: Sequence[str], arguments: argparse.Namespace) -> int:
+def read_with(session: Session, names: Sequence[str], model: str, arguments: ReviewCommand) -> int:
     """Have the model of `review --with` read metrics and base scenarios, and print what it and the
     rules find. Returns the exit code."""
-    read = _read_by_model(session, names, arguments)
+    read = _read_by_model(session, names, model, arguments)
     if read is None:
         return STOPPED
     found = linted(session, names, read)
@@ -126,11 +126,11 @@ def read_with(session: Session, names: Sequence[str], arguments: argparse.Namesp
 
 
 def _read_by_model(
-    session: Session, names: Sequence[str], arguments: argparse.Namespace
+    session: Session, names: Sequence[str], model: str, arguments: ReviewCommand
 ) -> LintReading | None:
     """What the model finds; None where its price is declined. Raises `InputError` and
     `StoreError`."""
-    spec = session.config.model_named(arguments.model)
+    spec = session.config.model_named(model)
     order = Order(tuple(names))
     session.require_free()
     session.require_store()

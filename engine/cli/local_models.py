@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import subprocess
@@ -14,6 +13,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from engine.cli.commands.begin import DemoCommand, ModelCommand
 from engine.cli.console import out, tell
 from engine.cli.pricing import agreed
 from engine.display import one_line
@@ -25,7 +25,7 @@ from engine.providers.local.fitness import extra_problem
 _LONGEST_REASON: Final = 300
 
 
-def model(arguments: argparse.Namespace) -> int:
+def model(arguments: ModelCommand) -> int:
     known = next(one for one in KNOWN_MODELS.values() if one.short_name == arguments.name)
     out(str(get_model(known)))
     return 0
@@ -61,7 +61,7 @@ def get_model(model: KnownModel) -> Path:
     return path
 
 
-def require_model(arguments: argparse.Namespace) -> None:
+def require_model(arguments: DemoCommand) -> None:
     """Have what the demo with a language model needs, after asking whether to get its file. Raises
     `CrosswindError` where something is missing."""
     lacks = extra_problem()

@@ -3,13 +3,13 @@ asks before its first frame."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.cli.command_line import parse
+from engine.cli.commands.typed import CliCommand
 from engine.cli.console import tell
 from engine.cli.main import dispatch
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.cli.session import Session
 
 
-def session_with_store(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
+def session_with_store(session: Session, arguments: CliCommand, *, looks: bool) -> Session:
     """The session to continue with. If the store is gone and files hold earlier results, a person
     on the terminal chooses to rebuild it from them or to start over; with `looks` there is only a
     note.
@@ -49,7 +49,7 @@ def _read_choice() -> str:
     return sys.stdin.readline().strip().lower()[:1]
 
 
-def repair_now(arguments: argparse.Namespace) -> None:
+def repair_now(arguments: CliCommand) -> None:
     """Do what `crosswind repair --yes` does, with all output on stderr."""
     repairing = parse(["repair", "--yes"])
     repairing.workspace = arguments.workspace
@@ -58,7 +58,7 @@ def repair_now(arguments: argparse.Namespace) -> None:
         dispatch(repairing)
 
 
-def offer_repair(words: str, arguments: argparse.Namespace) -> None:
+def offer_repair(words: str, arguments: CliCommand) -> None:
     """Offer to repair the store before the app opens."""
     tell(words)
     tell("r rebuilds it from them · Enter opens the app without it [r/-]")

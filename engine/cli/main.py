@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from engine.cli.command_line import build_parser, parse
+from engine.cli.commands.typed import CliCommand, OpenApp
 from engine.cli.console import discard, out, output_failure, tell
 from engine.errors import DONE, CrosswindError
 
@@ -101,20 +101,20 @@ def _outer_cause(error: Exception) -> str | None:
     return None
 
 
-def dispatch(arguments: argparse.Namespace) -> int:
-    if arguments.version:
+def dispatch(command: CliCommand) -> int:
+    if not isinstance(command, OpenApp):
+        return _loaded(*command.runs.split("."))(command)
+    if command.version:
         # 19 ms, more than half of what `--help` takes to load
         from importlib.metadata import version
 
         out(f"crosswind {version('crosswind')}")
-        return 0
-    if arguments.command is None:
+    else:
         build_parser().print_help()
-        return 0
-    return _loaded(*COMMANDS[arguments.command])(arguments)
+    return 0
 
 
-def _loaded(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+def _loaded(module: str, function: str) -> Callable[[CliCommand], int]:
     name = f"engine.cli.{module}"
     if name not in sys.modules:
         # what is loaded is no garbage: looking through it takes a fifth of the time of loading it,
@@ -125,35 +125,5 @@ def _loaded(module: str, function: str) -> Callable[[argparse.Namespace], int]:
             gc.freeze()
         finally:
             gc.enable()
-    command: Callable[[argparse.Namespace], int] = getattr(sys.modules[name], function)
-    return command
-
-
-COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "demo": ("running", "demo"),
-    "model": ("local_models", "model"),
-    "init": ("making", "init"),
-    "new": ("making", "new"),
-    "run": ("running", "run"),
-    "show": ("showing", "show"),
-    "evaluate": ("running", "evaluate"),
-    "simulate": ("running", "simulate"),
-    "results": ("reporting", "results"),
-    "review": ("reviewing", "review"),
-    "validate": ("validating", "validate"),
-    "label": ("labelling", "label"),
-    "calibrate": ("labelling", "run_calibrate"),
-    "search": ("showing", "search"),
-    "prune": ("pruning", "run_prune"),
-    "import": ("importing", "import_files"),
-    "export": ("exporting", "export"),
-    "repair": ("repairing", "run_repair"),
-    "watch": ("watching", "watch"),
-    "status": ("status", "status"),
-    "pause": ("controlling", "pause"),
-    "resume": ("controlling", "resume"),
-    "stop": ("controlling", "stop"),
-    "doctor": ("doctor", "doctor"),
-}
-"""The module of this package and the function of each command. A module is imported when its
-command is called, so that `--help` does not wait for it."""
+    carried_out: Callable[[CliCommand], int] = getattr(sys.modules[name], function)
+    return carried_out

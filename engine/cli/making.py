@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from engine.cli.commands.begin import InitCommand, NewCommand
 from engine.cli.console import out, table, tell
 from engine.config.starter_benchmarks import read_starter, starter_names
 from engine.config.templates import init_workspace, new_benchmark
@@ -15,20 +15,20 @@ from engine.config.workspace import find_workspace
 from engine.errors import InputError, Problem
 
 
-def init(arguments: argparse.Namespace) -> int:
+def init(arguments: InitCommand) -> int:
     for path in init_workspace(arguments.dir):
         out(str(path))
     tell("next: `crosswind new NAME` in that folder, describe what you measure, `crosswind run`")
     return 0
 
 
-def new(arguments: argparse.Namespace) -> int:
-    if arguments.list:
+def new(arguments: NewCommand) -> int:
+    if arguments.lists:
         out(_starters())
         return 0
     if arguments.name is None:
         raise InputError(Problem("a benchmark needs a name", hint="crosswind new NAME"))
-    start = getattr(arguments, "workspace", None) or Path.cwd()
+    start = arguments.workspace or Path.cwd()
     for path in new_benchmark(find_workspace(start), arguments.name, arguments.starter):
         out(str(path))
     first = "describe what you measure in it" if arguments.starter is None else "read it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from math import isfinite
 from typing import Any, Final
 
 from engine.benchmark import Stage
+from engine.cli.commands.typed import Spends
 from engine.cli.console import tell
 from engine.cli.pipelines import planning, writing
 from engine.cli.session import Session
@@ -406,7 +406,7 @@ def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence
     return called
 
 
-def confirm_order(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
+def confirm_order(session: Session, order: Order, arguments: Spends) -> Order | None:
     """The order as it is agreed to; None where it is declined. Asks on a terminal before money is
     spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
     if not session.is_scripted(order):
@@ -421,7 +421,7 @@ def confirm_order(session: Session, order: Order, arguments: argparse.Namespace)
     return agreed_to
 
 
-def settled(session: Session, arguments: argparse.Namespace) -> bool:
+def settled(session: Session, arguments: Spends) -> bool:
     """Whether it is decided what calls that were cut off are counted as: by `--spent`, by an answer
     on a terminal, or by the run, which counts them in full. Raises `InputError`."""
     said: float | None = getattr(arguments, "spent", None)
@@ -461,7 +461,7 @@ def _asked_spent(spent: float, most: float) -> float | None:
     return said if isfinite(said) else None
 
 
-def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None:
+def answered(priced: PricedOrder, arguments: Spends) -> Order | None:
     """As `confirmed`, for an order whose price is known."""
     for note in priced.notes:
         tell(f"note: {note}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 
+from engine.cli.commands.upkeep import PruneCommand
 from engine.cli.console import out, tell
 from engine.cli.session import Session, open_session
 from engine.errors import DONE, STOPPED, InputError, Problem
@@ -16,8 +16,8 @@ from engine.store.lock import hold_workspace
 from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
 
 
-def run_prune(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+def run_prune(arguments: PruneCommand) -> int:
+    session = open_session(arguments.workspace)
     before = _cutoff(arguments.older_than)
     with session.reader() as reader:
         plan = plan_prune(reader, before)

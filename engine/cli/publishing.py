@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from engine.cli.commands.results import ExportCommand
 from engine.cli.console import out, tell
 from engine.cli.pages import names_to_hide
 from engine.cli.session import Session, open_to_read
@@ -19,8 +19,8 @@ from engine.report.writing import refuse_ours
 from engine.store.reader import Reader
 
 
-def site(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
+def site(arguments: ExportCommand) -> int:
+    session = open_to_read(arguments.workspace)
     names = session.benchmarks(arguments.names)
     if arguments.out is None:
         what = "a site is a folder of many files"

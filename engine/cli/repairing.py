@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from engine.cli.commands.upkeep import RepairCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.importing import complaints, report_lines
 from engine.cli.pipelines import planning, writing
@@ -24,8 +24,8 @@ from engine.store.open_reader import is_older
 from engine.store.salvage import Range, SavedTable
 
 
-def run_repair(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+def run_repair(arguments: RepairCommand) -> int:
+    session = open_session(arguments.workspace)
     if arguments.files:
         return _write_files(session, arguments)
     if arguments.benchmarks or arguments.diff or arguments.keep or arguments.overwrite:
@@ -180,7 +180,7 @@ def _report_lines(done: Repair) -> Iterator[str]:
 # The files, from the store
 
 
-def _write_files(session: Session, arguments: argparse.Namespace) -> int:
+def _write_files(session: Session, arguments: RepairCommand) -> int:
     """Write the files of the benchmarks from the store."""
     names = session.benchmarks(arguments.benchmarks)
     if arguments.diff:
@@ -199,7 +199,7 @@ def _write_files(session: Session, arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _edits(arguments: argparse.Namespace) -> EditPolicy:
+def _edits(arguments: RepairCommand) -> EditPolicy:
     if arguments.keep:
         return EditPolicy.KEEP
     return EditPolicy.OVERWRITE if arguments.overwrite else EditPolicy.LEAVE

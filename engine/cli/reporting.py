@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import sys
@@ -15,6 +14,7 @@ from engine.analysis.figures import Analysis, Estimate, Overall
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
 from engine.analysis.provenance import served_words
+from engine.cli.commands.results import ExportCommand, ResultsCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import (
@@ -36,8 +36,8 @@ from engine.store.reader import Reader
 _PAGE: Final = "results.html"
 
 
-def results(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
+def results(arguments: ResultsCommand) -> int:
+    session = open_to_read(arguments.workspace)
     names = session.benchmarks(arguments.benchmarks)
     gates = parse_gates(arguments.fail_under)
     targets = _targets(session, arguments.target)
@@ -65,9 +65,9 @@ def results(arguments: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def export_results(arguments: argparse.Namespace) -> int:
+def export_results(arguments: ExportCommand) -> int:
     """Write the results as a page for a browser or as CSV. Raises `InputError`."""
-    session = open_to_read(arguments)
+    session = open_to_read(arguments.workspace)
     names = session.benchmarks(arguments.names)
     page = None
     if arguments.format == "html":

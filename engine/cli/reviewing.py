@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from threading import Lock
 from typing import Any, Final
 
 from engine.benchmark import Stage
+from engine.cli.commands.people import ReviewCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engine_or_here
 from engine.cli.headless import run_headless
@@ -46,17 +46,17 @@ REVIEWED_FILES: Final = frozenset({"scenarios.json", "history.jsonl"})
 """The files that record a review action, besides `benchmark.yaml`."""
 
 
-def review(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+def review(arguments: ReviewCommand) -> int:
+    session = open_session(arguments.workspace)
     action = _action(arguments)
     if arguments.reason is not None and action is not ReviewAction.REJECT:
         raise InputError(Problem("--reason goes with --reject"))
     if (arguments.note is not None) != (arguments.generate is not None):
         raise InputError(Problem("--generate and --note go together"))
-    if arguments.generate is not None:
-        return _generate(session, arguments)
+    if arguments.generate is not None and arguments.note is not None:
+        return _generate(session, arguments.generate, arguments.note, arguments)
     if arguments.model is not None:
-        return read_with(session, session.benchmarks(_named(arguments)), arguments)
+        return read_with(session, session.benchmarks(_named(arguments)), arguments.model, arguments)
     if action is None:
         names = session.benchmarks(_named(arguments))
         pages = [page_of(session, name) for name in names]
@@ -84,21 +84,21 @@ def review(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _named(arguments: argparse.Namespace) -> list[str]:
+def _named(arguments: ReviewCommand) -> list[str]:
     return [arguments.benchmark] if arguments.benchmark else []
 
 
-def _generate(session: Session, arguments: argparse.Namespace) -> int:
+def _generate(session: Session, unit: str, note: str, arguments: ReviewCommand) -> int:
     """Have the generator rewrite one metric or scenario, and print the difference."""
     name = session.one_benchmark(arguments.benchmark)
     before = page_of(session, name)
-    entry = before.entry(arguments.generate)
+    entry = before.entry(unit)
     if entry is None:
         hint = "`crosswind review --json` lists all of them"
-        what = f"{name} has no metric or scenario {arguments.generate[:100]!r}"
+        what = f"{name} has no metric or scenario {unit[:100]!r}"
         raise InputError(Problem(what, hint=hint))
     by = person_named(arguments.by)
-    order = confirm_order(session, rewriting_order(name, entry, arguments.note, by), arguments)
+    order = confirm_order(session, rewriting_order(name, entry, note, by), arguments)
     if order is None:
         return STOPPED
     row = WorkRow(name, order.rewrite[name].unit)
@@ -290,7 +290,7 @@ def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
     return Planner(session.workspace, session.config, reader).remaining(name)
 
 
-def _action(arguments: argparse.Namespace) -> ReviewAction | None:
+def _action(arguments: ReviewCommand) -> ReviewAction | None:
     if arguments.approve:
         return ReviewAction.APPROVE
     if arguments.reject:

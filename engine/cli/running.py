@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,8 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.command_line import nearest_word
+from engine.cli.commands.at_work import EvaluateCommand, RunCommand, SimulateCommand
+from engine.cli.commands.begin import DemoCommand
 from engine.cli.console import command_line, out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
@@ -140,21 +141,25 @@ class PreparedRun:
     """The stage to stop after, where one was named."""
 
 
-def prepare_demo(arguments: argparse.Namespace) -> PreparedRun:
+def prepare_demo(arguments: DemoCommand) -> PreparedRun:
     """The demo's workspace, created if missing, and its order. Raises `CrosswindError`."""
-    real = getattr(arguments, "real", False)
-    folder: Path = arguments.dir or Path("demo-real" if real else "demo")
+    real = arguments.real
+    folder = arguments.dir or Path("demo-real" if real else "demo")
     if real:
         require_model(arguments)
     place_samples(folder, real=real)
     arguments.workspace = folder
-    session = open_session(arguments)
+    session = open_session(folder)
     return PreparedRun(session, whole_order(session))
 
 
-def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
+def prepare_run(arguments: RunCommand) -> PreparedRun:
     """The run that the arguments describe, with its gates. Raises `InputError`."""
-    session = replace(open_session(arguments), anew=arguments.anew, workers=arguments.workers or 0)
+    session = replace(
+        open_session(arguments.workspace, arguments.config),
+        anew=arguments.anew,
+        workers=arguments.workers or 0,
+    )
     for warning in session.config.warnings:
         tell(f"note: {warning}")
     looks = arguments.dry_run or arguments.explain or session.config.run.dry_run
@@ -173,7 +178,7 @@ def prepare_run(arguments: argparse.Namespace) -> PreparedRun:
     return PreparedRun(session, order, gates, until)
 
 
-def order_of(session: Session, arguments: argparse.Namespace) -> Order:
+def order_of(session: Session, arguments: RunCommand) -> Order:
     """The order of `run`. Raises `InputError` with every word that names nothing."""
     problems: list[Problem] = []
     stages = _known_names(arguments.stage, [stage.value for stage in Stage], "stage", problems)
@@ -207,7 +212,7 @@ def order_of(session: Session, arguments: argparse.Namespace) -> Order:
     )
 
 
-def _pilot_size(arguments: argparse.Namespace) -> int:
+def _pilot_size(arguments: RunCommand) -> int:
     """Base scenarios of each metric; 0 for no pilot. Raises `InputError`."""
     scenarios: int | None = arguments.scenarios
     if not arguments.pilot:
@@ -286,7 +291,7 @@ def _known_names(
     return [word for word in words if word in known]
 
 
-def demo(arguments: argparse.Namespace) -> int:
+def demo(arguments: DemoCommand) -> int:
     prepared = prepare_demo(arguments)
     played = (
         "a benchmark in {}: the target smollm2 is a small language model on this machine, all "
@@ -300,7 +305,7 @@ def demo(arguments: argparse.Namespace) -> int:
     return run_here(session, checked(session, prepared.order).order, arguments)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: RunCommand) -> int:
     prepared = prepare_run(arguments)
     session, order = prepared.session, prepared.order
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
@@ -329,7 +334,7 @@ def joins(prepared: PreparedRun) -> bool:
     return session.holder() is not None
 
 
-def join(prepared: PreparedRun, arguments: argparse.Namespace) -> int:
+def join(prepared: PreparedRun, arguments: RunCommand) -> int:
     """Have the engine at work try again what failed of the named ids or of the target, which it
     then calls again."""
     session, order = prepared.session, prepared.order
@@ -358,8 +363,8 @@ def tell_next(session: Session, order: Order, last: Stage, *, is_over: bool) -> 
         tell(line)
 
 
-def evaluate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+def evaluate(arguments: EvaluateCommand) -> int:
+    session = open_session(arguments.workspace)
     if arguments.evaluator:
         judge = session.config.model_named(arguments.evaluator).label
         if judge not in session.config.jury.judges:
@@ -372,8 +377,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     return _redo(session, arguments, Command.EVALUATE, keys)
 
 
-def simulate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+def simulate(arguments: SimulateCommand) -> int:
+    session = open_session(arguments.workspace)
     if arguments.invalid:
         keys = _invalid(session, arguments)
         if not keys:
@@ -405,9 +410,10 @@ def simulate(arguments: argparse.Namespace) -> int:
 
 
 Keys = Mapping[str, frozenset[ConversationKey]]
+Again = EvaluateCommand | SimulateCommand
 
 
-def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
+def _invalid(session: Session, arguments: SimulateCommand) -> Keys:
     """The counting conversations of the configured targets that have a fault of the user model:
     among the named ids, or all."""
     targets = {target.id for target in session.config.targets}
@@ -431,18 +437,22 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
     return still_asked_for(session, invalid)
 
 
-def _asked_conversations(session: Session, arguments: argparse.Namespace) -> Keys:
+def _asked_conversations(session: Session, arguments: Again) -> Keys:
     with session.reader() as reader:
         asked = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
     return still_asked_for(session, asked, named=arguments.ids) or asked
 
 
-def _redo(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
+def _redo(session: Session, arguments: Again, command: Command, keys: Keys) -> int:
     """Have it done by the engine at work, or by one that is started for it."""
     rows = tuple(
         WorkRow.of(name, key) for name, of_benchmark in keys.items() for key in sorted(of_benchmark)
     )
-    request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))
+    request = Request(
+        command,
+        rows=rows,
+        evaluator=arguments.evaluator if isinstance(arguments, EvaluateCommand) else None,
+    )
     order = confirm_order(session, again_order(request), arguments)
     if order is None:
         return STOPPED
@@ -452,7 +462,7 @@ def _redo(session: Session, arguments: argparse.Namespace, command: Command, key
 
 
 def ask_here(
-    session: Session, order: Order, request: Request, arguments: argparse.Namespace
+    session: Session, order: Order, request: Request, arguments: RunCommand | Again
 ) -> int:
     """Have the engine at work carry out `request`, and wait for it unless `--detach` is given."""
     as_json: bool = arguments.json
@@ -465,15 +475,18 @@ def ask_here(
 
 
 def run_here(
-    session: Session, order: Order, arguments: argparse.Namespace, gates: Sequence[Gate] = ()
+    session: Session,
+    order: Order,
+    arguments: DemoCommand | RunCommand | Again,
+    gates: Sequence[Gate] = (),
 ) -> int:
     """Carry out a checked order in the foreground, or with `--detach` by an engine of its own."""
     # a finished engine that still lingers would hold the workspace for some seconds
     session.make_way()
-    if getattr(arguments, "detach", False):
+    if arguments.detach:
         return detach(session, order)
     infos = session.benchmark_infos(order.benchmarks)
-    plain = getattr(arguments, "plain", False)
+    plain = arguments.plain
     result = run_headless(
         session.engine_settings,
         session.store_path,
@@ -481,7 +494,7 @@ def run_here(
         infos,
         plain=plain,
     )
-    as_json = getattr(arguments, "json", False)
+    as_json = not isinstance(arguments, DemoCommand) and arguments.json
     if order.again and not as_json:
         _report_again(session, order.again)
         if result.stopped:
@@ -576,7 +589,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
             tell(NOT_REDONE)
 
 
-def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
+def _explain(session: Session, order: Order, arguments: RunCommand) -> int:
     """Print the plan; nothing is run."""
     templates = template_problems(session, order)
     for problem in templates:

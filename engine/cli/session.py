@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from engine.cli.console import tell
-from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
+from engine.cli.engine_handle import EngineHandle, names_at_work
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
@@ -188,23 +187,24 @@ class Session:
         return [info.at_work if info.name in at_work else info for info in infos]
 
 
-def open_session(arguments: argparse.Namespace) -> Session:
-    """The workspace of a command, with its configuration. Raises `InputError`."""
-    workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
-    path = config_path_of(arguments, workspace)
+def open_session(place: Path | None, config: Path | None = None) -> Session:
+    """The workspace that is or holds `place`, or the current folder, with its own configuration or
+    this one. Raises `InputError`."""
+    workspace = find_workspace(place or Path.cwd())
+    path = config or workspace.config_path
     return Session(workspace, load_config(path, environment=Environment(workspace.root)))
 
 
-def open_to_read(arguments: argparse.Namespace) -> Session:
+def open_to_read(place: Path | None) -> Session:
     """As `open_session`, for commands that only read: where `config.yaml` cannot be used, it falls
     back to the configuration of the last run or import, with a note. Raises `InputError` where
     there is none."""
     try:
-        return open_session(arguments)
+        return open_session(place)
     except InputError as error:
         wrong = error
-    workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
-    path = _readable_store(workspace, config_path_of(arguments, workspace))
+    workspace = find_workspace(place or Path.cwd())
+    path = _readable_store(workspace, workspace.config_path)
     last = _last_config(path)
     if last is None:
         raise wrong

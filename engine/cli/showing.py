@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -21,6 +20,7 @@ from engine.benchmark import (
     When,
 )
 from engine.checks import check_words
+from engine.cli.commands.results import SearchCommand, ShowCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import IdMatch, find, require_begun
 from engine.cli.session import Session, open_to_read
@@ -48,8 +48,8 @@ from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
 WIDTH = 96
 
 
-def show(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
+def show(arguments: ShowCommand) -> int:
+    session = open_to_read(arguments.workspace)
     with session.reader() as reader:
         named = find(reader, arguments.id, benchmark=arguments.benchmark)
         if arguments.json:
@@ -60,8 +60,8 @@ def show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def search(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
+def search(arguments: SearchCommand) -> int:
+    session = open_to_read(arguments.workspace)
     text = " ".join(arguments.text)
     if arguments.limit < 1:
         raise InputError(Problem("--limit must be at least 1"))

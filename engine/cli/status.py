@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.benchmark import Role, Stage
+from engine.cli.commands.at_work import StatusCommand
 from engine.cli.console import out, out_json, out_sentences, table, tell
 from engine.cli.engine_handle import NOBODY
 from engine.cli.lines import (
@@ -86,8 +86,8 @@ class Status:
         )
 
 
-def status(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
+def status(arguments: StatusCommand) -> int:
+    session = open_to_read(arguments.workspace)
     infos = session.watched()
     holder = session.holder()
     with closing(Watch(reader_or_empty(session.store_path), infos)) as watched:

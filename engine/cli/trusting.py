@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.cli.commands.typed import Spends
 from engine.cli.console import tell
 from engine.cli.session import Session
 from engine.trust import Permission, Trust, UntrustedError, screenful
@@ -19,10 +19,10 @@ def require_trust(session: Session) -> None:
         raise UntrustedError(session.workspace.root, permissions)
 
 
-def pass_gate(session: Session, arguments: argparse.Namespace) -> None:
+def pass_gate(session: Session, arguments: Spends) -> None:
     """As `require_trust`, but allows it with `--trust`, and asks on a terminal."""
     root, permissions = session.workspace.root, session.permissions
-    if not allowed(root, permissions, trusts=getattr(arguments, "trust", False)):
+    if not allowed(root, permissions, trusts=arguments.trust):
         raise UntrustedError(root, permissions)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from engine.analysis.validation_figures import RateShift, TrackReport, Validatio
 from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
 from engine.benchmark import Role
 from engine.branches import STANCE, Branch
+from engine.cli.commands.at_work import ValidateCommand
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
 from engine.cli.lines import failure_lines, what_next
@@ -51,12 +51,12 @@ RATES = "rates in per cent and shifts in points, each rounded by itself"
 LEGEND = f"{RATES}\n[all shifts at once in 95% of such runs] · ! significant"
 
 
-def validate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
-    arguments.benchmark = session.one_benchmark(arguments.benchmark)
+def validate(arguments: ValidateCommand) -> int:
+    session = open_session(arguments.workspace)
+    name = session.one_benchmark(arguments.benchmark)
     if arguments.report:
-        return _show_again(session, arguments)
-    asked = _validation_asked_for(session, arguments)
+        return _show_again(session, name, arguments)
+    asked = _validation_asked_for(session, name, arguments)
     with planning(session) as planner:
         check_validation(asked, planner.reader)
         priced = plan_validation(asked, planner, stale=arguments.stale)
@@ -78,12 +78,12 @@ def validate(arguments: argparse.Namespace) -> int:
     return _run_validation(session, asked, order_agreed_to, arguments)
 
 
-def _validation_asked_for(session: Session, arguments: argparse.Namespace) -> Validation:
+def _validation_asked_for(session: Session, name: str, arguments: ValidateCommand) -> Validation:
     """The validation run that the options describe. Raises `InputError` with every option that is
     missing or names nothing."""
     problems = list(_options(arguments))
     for look in (
-        lambda: session.workspace.require_benchmarks([arguments.benchmark]),
+        lambda: session.workspace.require_benchmarks([name]),
         lambda: session.config.model_named(arguments.model or next(iter(_targets(session)))),
     ):
         try:
@@ -92,10 +92,10 @@ def _validation_asked_for(session: Session, arguments: argparse.Namespace) -> Va
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return _validation(session, arguments)
+    return _validation(session, name, arguments)
 
 
-def _options(arguments: argparse.Namespace) -> Iterator[Problem]:
+def _options(arguments: ValidateCommand) -> Iterator[Problem]:
     hint = "see `crosswind validate --help`"
     if arguments.replay is not None:
         if arguments.model is not None:
@@ -115,19 +115,19 @@ def _targets(session: Session) -> Sequence[str]:
     return [target.id for target in session.config.targets]
 
 
-def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
+def _validation(session: Session, name: str, arguments: ValidateCommand) -> Validation:
     workspace, config = session.workspace, session.config
     if arguments.swap == STANCE:
         stance = config.user_model.stance.other
-        branch = Branch(arguments.benchmark, Role.USER, None, stance)
+        branch = Branch(name, Role.USER, None, stance)
     else:
-        role = Role(arguments.swap or arguments.replay)
-        branch = Branch(arguments.benchmark, role, arguments.model)
+        role = Role(arguments.swap or arguments.replay or "")
+        branch = Branch(name, role, arguments.model)
     return Validation(workspace, config, branch)
 
 
 def _run_validation(
-    session: Session, asked: Validation, order: Order, arguments: argparse.Namespace
+    session: Session, asked: Validation, order: Order, arguments: ValidateCommand
 ) -> int:
     # nothing is written before the price is agreed to
     with hold_workspace(session.workspace.root):
@@ -135,7 +135,7 @@ def _run_validation(
     with session.reader() as reader:
         state_bound(asked, reader)
     infos = session.benchmark_infos(order.benchmarks)
-    plain = getattr(arguments, "plain", False)
+    plain = arguments.plain
     result = run_headless(session.engine_settings, session.store_path, order, infos, plain=plain)
     if result.stopped:
         tell("stopped before the end; the same command goes on from here")
@@ -150,7 +150,7 @@ def _run_validation(
     return FAILED if result.failed else DONE
 
 
-def _tell_failures(session: Session, asked: Validation, arguments: argparse.Namespace) -> None:
+def _tell_failures(session: Session, asked: Validation, arguments: ValidateCommand) -> None:
     with session.reader() as reader:
         groups = standing_failures(reader, [asked.benchmark], session.target_ids, {})
     name = asked.played_benchmark
@@ -158,25 +158,25 @@ def _tell_failures(session: Session, asked: Validation, arguments: argparse.Name
     for line in failure_lines(failed):
         tell(line)
     if failed:
-        tell(what_next(failed, _command(arguments)))
+        tell(what_next(failed, _command(asked.benchmark, arguments)))
 
 
-def _command(arguments: argparse.Namespace) -> str:
-    swapped = ["--replay", arguments.replay] if arguments.replay else ["--swap", arguments.swap]
+def _command(name: str, arguments: ValidateCommand) -> str:
+    asked = ("--replay", arguments.replay) if arguments.replay else ("--swap", arguments.swap or "")
     model = ["--with", arguments.model] if arguments.model else []
-    return shlex.join(["crosswind", "validate", arguments.benchmark, *swapped, *model])
+    return shlex.join(["crosswind", "validate", name, *asked, *model])
 
 
-def _show_again(session: Session, arguments: argparse.Namespace) -> int:
+def _show_again(session: Session, name: str, arguments: ValidateCommand) -> int:
     """Print the reports of a benchmark's validation runs, from what the store holds now."""
-    session.workspace.require_benchmarks([arguments.benchmark])
+    session.workspace.require_benchmarks([name])
     begun = [
         validation
-        for validation in validations(session.workspace, session.config, arguments.benchmark)
+        for validation in validations(session.workspace, session.config, name)
         if _is_asked(validation, arguments)
     ]
     if not begun:
-        what = f"there is no such validation run of `{arguments.benchmark}` yet"
+        what = f"there is no such validation run of `{name}` yet"
         hint = (
             "begin one with `crosswind validate BENCHMARK --swap ROLE --with NAME`, or with "
             "--replay ROLE"
@@ -192,7 +192,7 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _is_asked(validation: Validation, arguments: argparse.Namespace) -> bool:
+def _is_asked(validation: Validation, arguments: ValidateCommand) -> bool:
     role = arguments.swap or arguments.replay
     if role == STANCE or validation.branch.stance is not None:
         return validation.branch.stance is not None and role in {None, STANCE}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from contextlib import closing
 from typing import Final
 
+from engine.cli.commands.at_work import WatchCommand
 from engine.cli.console import tell
 from engine.cli.lines import FailureNews, LinePrinter
 from engine.cli.session import open_session
@@ -15,9 +15,9 @@ from engine.watch import Watch
 POLL_SECONDS: Final = 0.1
 
 
-def watch(arguments: argparse.Namespace) -> int:
+def watch(arguments: WatchCommand) -> int:
     """Print progress while an engine is at work; on a terminal the app does this instead."""
-    session = open_session(arguments)
+    session = open_session(arguments.workspace)
     session.handle.require_holder()
     infos = session.watched()
     with (

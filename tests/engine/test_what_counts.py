@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 import crosswind as package
-from engine.cli.command_line import parse
 from engine.cli.piloting import pilot_page
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
@@ -261,7 +260,7 @@ def of_heat(page: str) -> Sums:
 
 
 def of_pilot(place: Place) -> Sums:
-    page = pilot_page(open_session(parse(["status", "--workspace", str(place.root)])), NAME)
+    page = pilot_page(open_session(place.root), NAME)
     _, heads, _, *rows = page.table
     targets = heads.split()[1:-2]
     cells = {

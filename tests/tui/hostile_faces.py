@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -119,7 +118,7 @@ class WatchedApp(CrosswindApp):
 
 
 def show(folder: Path) -> int:
-    session = open_session(Namespace(workspace=workspace_in(folder)))
+    session = open_session(workspace_in(folder))
     theatre = Theatre(session.workspace.root)
     infos = session.watched()
     link = HostileLink(theatre)
@@ -220,7 +219,7 @@ def run(words: list[str], root: Path) -> None:
 
 
 def open_watch(root: Path) -> Watch:
-    session = open_session(Namespace(workspace=root))
+    session = open_session(root)
     theatre = Theatre(root)
     return Watch.open(session.store_path, session.watched(), HostileLink(theatre))
 
@@ -231,7 +230,7 @@ def lines_of_a_watcher(watch: Watch) -> Iterator[str]:
         printer.show(watch, last=True)
     yield "\n".join(validating.report_lines(validation()))
     assert watch.link is not None
-    session = open_session(Namespace(workspace=watch.reader.path.parent))
+    session = open_session(watch.reader.path.parent)
     holder = Holder(4711, HOSTILE, None)
     status._print(status.Status(session, holder, watch.link.board(), watch, {}))
     yield "=== end"

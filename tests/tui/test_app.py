@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segments
 
 from engine.benchmark import Speaker, Stage, State
-from engine.cli.main import COMMANDS
+from engine.cli.commands import COMMANDS
 from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order

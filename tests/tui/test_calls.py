@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Speaker, Stage
-from engine.cli.command_line import parse
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec, config_of, load_config
@@ -83,7 +82,7 @@ def test_what_generator_and_judge_write_is_shown_while_they_write(
 def test_m_shows_the_calls_of_the_message_that_is_read_and_leads_on(tmp_path: Path) -> None:
     place = small_workspace(tmp_path)
     place.run()
-    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    session = open_session(place.root)
 
     async def perform() -> None:
         with closing(Watch.open(session.store_path, session.watched())) as watch:

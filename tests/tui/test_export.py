@@ -295,7 +295,7 @@ async def test_each_place_has_the_command_that_does_the_same_outside(
     await theatre.answered(pilot)
     copied = (home / ".cache" / "crosswind" / "copied.txt").read_text("utf-8")
     assert copied.startswith(line)
-    assert parse(shlex.split(copied)[1:]).command
+    assert parse(shlex.split(copied)[1:]).runs
 
 
 def test_json_and_markdown_tell_every_take(theatre: Theatre) -> None:

@@ -9,7 +9,6 @@ from contextlib import closing
 import pytest
 
 from engine.benchmark import Speaker
-from engine.cli.command_line import parse
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.session import Session, open_session
 from engine.errors import StoreError
@@ -43,7 +42,7 @@ def place(played: Place) -> Place:
 
 
 def session_of(place: Place) -> Session:
-    return open_session(parse(["status", "--workspace", str(place.root)]))
+    return open_session(place.root)
 
 
 def sample_of(place: Place, by: str = "Ann", *, size: int = 6) -> PersonSample:

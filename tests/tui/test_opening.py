@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sqlite3
 import subprocess
@@ -14,6 +13,8 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
+from engine.cli.commands.begin import DemoCommand
+from engine.cli.commands.typed import CliCommand
 from engine.errors import InputError, Problem
 from engine.facts import Fact
 from engine.link import Board, EngineLink, EngineState
@@ -306,8 +307,8 @@ def test_the_demo_says_what_it_does_before_there_is_an_app(
 ) -> None:
     before: list[str] = []
 
-    def opening(arguments: argparse.Namespace) -> int:
-        assert arguments.command == "demo"
+    def opening(command: CliCommand) -> int:
+        assert isinstance(command, DemoCommand)
         before.append(capsys.readouterr().err)
         return 0
 

@@ -7,7 +7,6 @@ from contextlib import closing
 
 import pytest
 
-from engine.cli.command_line import parse
 from engine.cli.session import open_session
 from engine.pipeline.order import Order
 from engine.watch import Watch
@@ -25,7 +24,7 @@ from tui.services.engine_control import Backend
 def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
     place: Place, size: tuple[int, int]
 ) -> None:
-    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    session = open_session(place.root)
     session.handle.make_store()
     asked: list[Order | None] = []
 

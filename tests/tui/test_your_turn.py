@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Stage
-from engine.cli.command_line import parse
 from engine.cli.person_labels import PersonSample
 from engine.cli.reviewing import PersonReview
 from engine.cli.session import open_session
@@ -58,7 +57,7 @@ def play(
     size: tuple[int, int] = SMALL,
     link: ScriptedLink | None = None,
 ) -> None:
-    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    session = open_session(place.root)
 
     async def perform() -> None:
         with closing(Watch.open(session.store_path, session.watched(), link)) as watch:
@@ -150,7 +149,7 @@ def test_all_that_waits_for_a_person_stands_in_one_queue_and_enter_opens_it(plac
         ("Ben", GivenLabel(LabelAnswer.PRESENT, (1,))),
         (account, None),
     ):
-        session = open_session(parse(["status", "--workspace", str(place.root)]))
+        session = open_session(place.root)
         sample = PersonSample.open(session, "giving-in", by, 6, "7", new=False)
         if answer is not None:
             sample.store([NumberedLabel(number, answer) for number in range(1, 7)])

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from engine.cli.command_line import HelpFormatter, build_parser, commands_of
-from engine.cli.examples import HEADING
+from engine.cli.command_line import HEADING, HelpFormatter, build_parser, commands_of
 from tools.manual.markdown import code, table
 
 _WIDTH: Final = 88

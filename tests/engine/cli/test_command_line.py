@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.cli.command_line import build_parser, commands_of, parse
-from engine.cli.examples import EXAMPLES
-from engine.cli.main import COMMANDS, INTERRUPTED, guarded
+from engine.cli.commands import COMMANDS
+from engine.cli.main import INTERRUPTED, guarded
 from engine.errors import InputError
 from engine.pipeline.labelling.requests import SAMPLE_SEED, SAMPLE_SIZE
 from tests.engine.commands import command, crosswind
@@ -41,7 +41,8 @@ def test_every_command_is_in_the_table_and_in_the_help() -> None:
     assert command("--version", code=0).out.startswith("crosswind ")
     assert command("version", code=0) == command("--version", code=0)
     text = build_parser().format_help()
-    for name, (module, function) in COMMANDS.items():
+    for name, kind in COMMANDS.items():
+        module, function = kind.runs.split(".")
         assert f"  {name}" in text
         assert callable(getattr(import_module(f"engine.cli.{module}"), function))
 
@@ -72,17 +73,17 @@ def test_help_fits_80_columns_and_tells_what_holds_for_every_command_below_the_r
     assert "--plain" in below
 
 
-@pytest.mark.parametrize("command", sorted(EXAMPLES))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_each_example_is_a_command_line_and_fits_in_one_line_of_the_help(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     told = commands_of(build_parser())[command].format_help().splitlines()
-    for typed, does in EXAMPLES[command].items():
+    for typed, does in COMMANDS[command].examples.items():
         assert any(line.startswith(f"  {typed}") and line.endswith(does) for line in told), typed
         program, *words = shlex.split(typed.partition(" > ")[0])
         if program == "crosswind":
-            assert parse(words).command == command
+            assert isinstance(parse(words), COMMANDS[command])
 
 
 @pytest.mark.parametrize(
@@ -104,8 +105,8 @@ def test_an_unknown_command_names_the_nearest_and_an_earlier_one_what_it_is_now(
 
 
 def test_commands_without_an_example_take_nothing_to_show_one_of() -> None:
-    names = {name for name in commands_of(build_parser()) if " " not in name}
-    assert names - set(EXAMPLES) == {"pause", "resume", "watch"}
+    without = {name for name, kind in COMMANDS.items() if not kind.examples}
+    assert without == {"pause", "resume", "watch"}
 
 
 def test_help_lists_each_command_once_below_what_one_is_about() -> None:

@@ -20,7 +20,6 @@ import pytest
 from markupsafe import escape
 
 from engine.analysis.calibration import Split
-from engine.cli.command_line import parse
 from engine.cli.person_labels import PersonSample
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
@@ -234,7 +233,7 @@ def test_labels_that_no_file_has_yet_are_in_them_after_the_next_run(
     crosswind: Crosswind, place: Place
 ) -> None:
     """As where the screen is killed: it writes files when it is left, and stores each label."""
-    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    session = open_session(place.root)
     sample = PersonSample.open(session, "giving-in", "Ann", 12, "7", new=False)
     absent = GivenLabel(LabelAnswer.ABSENT)
     sample.store([NumberedLabel(number, absent) for number in (1, 2, 3)])

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from argparse import Namespace
 from contextlib import closing
 from pathlib import Path
 
@@ -90,7 +89,7 @@ def test_real_transcripts_are_not_said_to_be_scripted_because_the_configuration_
     theirs: Theirs, ours: Ours
 ) -> None:
     def watched() -> BenchmarkInfo:
-        [info] = open_session(Namespace(workspace=ours.root)).watched()
+        [info] = open_session(ours.root).watched()
         return info
 
     theirs.add_run()

@@ -1,0 +1,121 @@
+"""The commands that show results and what is stored, and write it to files of other formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Final
+
+from engine.cli.commands.typed import (
+    BENCHMARKS,
+    FAIL_UNDER,
+    JSON,
+    WHOSE_ID,
+    CliCommand,
+    flag,
+    option,
+    required,
+    several,
+    words,
+)
+
+
+class ResultsCommand(CliCommand):
+    does = "show pass rates with their intervals, and which differences are significant"
+    more = "In about ten lines for each benchmark; --details shows everything."
+    examples: ClassVar = {
+        "crosswind results giving-in --details": "all tables of one benchmark",
+        "crosswind results --methods": "a methods section for a paper",
+    }
+    runs = "reporting.results"
+
+    benchmarks: list[str] = BENCHMARKS
+    json: bool = flag("print what results.json holds", one_of="shape")
+    methods: bool = flag(
+        "describe what was done and how it was counted, with formulas, for a paper", one_of="shape"
+    )
+    details: bool = flag("add metrics, pairs of targets, demographic gaps and agreement")
+    overall: bool = flag("compare the targets over all these benchmarks, with equal weights")
+    fresh: bool = flag("leave out stale takes and verdicts: those that `run --stale` would redo")
+    fail_under: list[str] = FAIL_UNDER
+    target: list[str] = several("ID", "hold only this target to --fail-under; may be repeated")
+
+
+class ShowCommand(CliCommand):
+    does = "show a metric, scenario or conversation: setup, transcript, verdicts"
+    examples: ClassVar = {
+        "crosswind show m01": "a metric",
+        "crosswind show m01_s002": "a scenario",
+        "crosswind show m01_s002_v01__alpha": "a conversation",
+    }
+    runs = "showing.show"
+
+    id: str = required("ID", "or its beginning, if no other id begins with it")
+    benchmark: str | None = WHOSE_ID
+    json: bool = JSON
+
+
+class SearchCommand(CliCommand):
+    does = "find words in all transcripts"
+    examples: ClassVar = {
+        "crosswind search doctor appointment": "messages with both words",
+        "crosswind search '\"see a doctor\"' --by target": "these words in this order",
+    }
+    runs = "showing.search"
+
+    text: list[str] = words("WORD", "words that a message must contain", least=1)
+    by: str | None = option(None, "search only what this side said", choices=["user", "target"])
+    benchmark: str | None = option("NAME", "search only this benchmark")
+    limit: int = option("N", "show at most this many", default=20, type=int)
+    json: bool = JSON
+
+
+FORMATS: Final = {
+    "csv": "a line for each verdict, safe to open in a spreadsheet",
+    "labels": "a line for each label of a person, for a spreadsheet",
+    "rates": "a line for each target and metric with its pass rate, for a spreadsheet",
+    "jsonl": "an object a line for each conversation",
+    "md": "a folder with a document for each conversation",
+    "html": "one self-contained page with the results (default: results.html)",
+    "site": "a folder of web pages with results and every transcript behind them, which needs no "
+    "server; an earlier site there is replaced",
+    "inspect": "a folder with a log of Inspect for each benchmark and target",
+    "inspect-json": "the same, as JSON",
+    "archive": "the whole study in one file without keys, each file with its checksum, which "
+    "`crosswind import` opens again (default: study.zip)",
+}
+"""What `export` writes, by format."""
+
+
+class ExportCommand(CliCommand):
+    does = "write results, conversations and verdicts to files of other formats"
+    more = "\n".join(
+        [
+            *(f"{name}: {what}" for name, what in FORMATS.items()),
+            "A site and its files contain all messages, thoughts and verdicts, and no key.",
+        ]
+    )
+    examples: ClassVar = {
+        "crosswind export csv --out verdicts.csv": "a line for each verdict",
+        "crosswind export md m01_s002 --out read": "some conversations to read",
+        "crosswind export csv --filter outcome:fail": "only what did not pass",
+        "crosswind export html giving-in": "one page for a browser",
+        "crosswind export site --out pages": "then open pages/index.html",
+    }
+    runs = "exporting.export"
+
+    format: str = required("FORMAT", ", ".join(FORMATS), choices=list(FORMATS))
+    names: list[str] = words(
+        "BENCHMARK|ID", "ids in csv, jsonl, md, labels and inspect only (default: all)"
+    )
+    benchmark: str | None = WHOSE_ID
+    out: Path | None = option("FILE|DIR", "where to write (default: standard output)", type=Path)
+    overall: bool = flag(
+        "in html and rates: compare the targets over all these benchmarks, with equal weights"
+    )
+    fresh: bool = flag("in html and rates: leave out stale takes and verdicts")
+    filter: str | None = option(
+        "LINE",
+        "in csv, jsonl, md, labels and inspect: only judged conversations that match, as in the "
+        "app: outcome:fail target:gpt is:split -who:age=old",
+    )
+    force: bool = flag("replace what is there")
