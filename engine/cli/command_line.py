@@ -173,13 +173,16 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 _EARLIER: Final = {
     "adjudicate": "label --decide",
+    "cluster": "run --workers N",
     "lint": "run --dry-run --strict",
     "mirror": "repair --files",
     "pilot": "run --pilot",
+    "results --csv": "export rates",
+    "results --html": "export html",
     "retry": "run",
     "site": "export site",
 }
-"""Names of earlier versions, with what they are now."""
+"""Names of earlier versions, and options with their command, with what they are now."""
 
 
 def _known_command(word: str, commands: Iterable[str]) -> None:
@@ -197,6 +200,8 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
     }
     near = nearest_word(word.split("=")[0].lstrip("-"), options) if word.startswith("-") else None
     hint = f"did you mean {options[near]}?" if near else f"see `{parser.prog} --help`"
+    if now := _EARLIER.get(f"{parser.prog.removeprefix('crosswind ')} {word}"):
+        hint = f"did you mean `crosswind {now}`?"
     what = "option" if word.startswith("-") else "argument"
     return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
 

@@ -29,6 +29,8 @@ from tests.engine.commands import command, crosswind
         (["results", "--json", "--methods"], "not allowed with"),
         (["--wrokspace", "x"], "did you mean --workspace?"),
         (["export", "md", "--dir", "x"], "see `crosswind export --help`"),
+        (["results", "--html"], "did you mean `crosswind export html`?"),
+        (["cluster"], "did you mean `crosswind run --workers N`?"),
     ],
 )
 def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) -> None:
