@@ -476,8 +476,8 @@ _NONE: Final = (
     " b  runs it",
     " 4  shows the results",
     "",
-    " `crosswind new --list` names six that are ready to run; with a name of yours:",
-    " `crosswind new advice --from health-advice`",
+    " `crosswind new --list` names six that are ready to run. To have one, leave with q:",
+    " `crosswind new advice --from health-advice`, and then `crosswind` again",
     "",
     " `crosswind demo` has three to look at: scripted models, no key, no cost.",
 )
