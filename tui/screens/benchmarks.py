@@ -476,7 +476,7 @@ _NONE: Final = (
     " b  runs it",
     " 4  shows the results",
     "",
-    " `crosswind new --list` names six that are ready to run. To have one, leave with q:",
+    " `crosswind new --list` names six that are ready to run. For one, leave with q:",
     " `crosswind new advice --from health-advice`, and then `crosswind` again",
     "",
     " `crosswind demo` has three to look at: scripted models, no key, no cost.",
