@@ -192,7 +192,10 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
     ("work", "words"),
     [
         (BenchmarkWork(DONE, at_work=True, stale=3), "Enter watches it"),
-        (BenchmarkWork({}), "b runs it crosswind run steadiness"),
+        (
+            BenchmarkWork({}),
+            "b runs it; V plays a few conversations of each metric first crosswind run steadiness",
+        ),
         (
             BenchmarkWork(DONE | {Stage.SIMULATE: StateCounts(done=2, failed=1)}, stale=3),
             "3 X says why 1 failed; b tries again crosswind run steadiness",
@@ -226,7 +229,8 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
         ),
         (
             BenchmarkWork(DONE, ahead=RemainingWork(all_rejected=True)),
-            "every metric is rejected: 5, t and a bring one back crosswind review steadiness",
+            "every metric is rejected: 5 \\ lists them, Enter brings one back "
+            "crosswind review steadiness",
         ),
         (
             BenchmarkWork(DONE, ahead=RemainingWork(to_review=3)),
@@ -245,9 +249,12 @@ def test_a_new_benchmark_is_described_before_it_is_run() -> None:
         "next e opens it in $EDITOR: say what it measures, then b runs it"
     )
     assert said(next_line(info, BenchmarkWork({}), 160)) == (
-        "next b runs it crosswind run 'two words'"
+        "next b runs it; V plays a few conversations of each metric first crosswind run 'two words'"
     )
-    assert said(next_line(info, BenchmarkWork({}), 40)) == "next b runs it"
+    assert (
+        said(next_line(info, BenchmarkWork({}), 40))
+        == "next b runs it; V plays a few conversations of each metric first"
+    )
     assert next_line(info, BenchmarkWork({}, is_template=None), 160) == []
 
 

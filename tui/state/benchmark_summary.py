@@ -273,11 +273,11 @@ def _next_step(info: BenchmarkInfo, work: BenchmarkWork) -> tuple[str, Sequence[
     if work.to_come:
         return "the run comes to it", ()
     if work.ahead is not None and work.ahead.all_rejected:
-        return "every metric is rejected: 5, t and a bring one back", _REVIEW
+        return "every metric is rejected: 5 \\ lists them, Enter brings one back", _REVIEW
     if not any(tally.total for tally in work.tallies.values()):
         if work.is_template:
             return "e opens it in $EDITOR: say what it measures, then b runs it", ()
-        return "b runs it", _RUN
+        return "b runs it; V plays a few conversations of each metric first", _RUN
     if failed:
         return f"3 X says why {failed:,} failed; b tries again", _RUN
     if left := ", ".join(_left_lines(work)) or ", ".join(work.ahead.lines if work.ahead else ()):
