@@ -97,7 +97,7 @@ async def test_the_end_of_a_run_is_explained_when_its_last_conversation_was_read
     theatre.link.state = EngineState.STOPPED
 
     last = tick(theatre, state, 2.0)
-    assert state.has_ended
+    assert state.talk.has_ended
     assert last is not None
     assert "the last words" in words(last.blocks)
     explained = tick(theatre, state, 2.0 + DWELL)
@@ -169,12 +169,12 @@ async def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> 
     theatre.watch.reader.close()
     await theatre.finish(take)
     state.receive([])
-    state._spoken += 1  # as a fact of it would, where no fact can be read any more
+    state.talk.stale = True  # as a fact of it would, where no fact can be read any more
     state.look(Snapshot.of(theatre.watch, theatre.link.board(), Instant(AT, 1.0)))
     update = state.pane((80, 24))
     assert update is not None
     assert not update.another
-    assert [block.key for block in update.blocks][-1] == "problem"
+    assert [block.key for block in update.blocks][-1] == "fault"
 
 
 async def test_verdicts_are_pulled_once_for_each_that_was_told_of(theatre: Theatre) -> None:

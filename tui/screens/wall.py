@@ -13,20 +13,18 @@ from textual.widget import Widget
 
 from engine.display import one_line
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
+from engine.facts import Fact, Speech
 from engine.watch import Watch
 from tui.bindings import FROZEN, Hinting
 from tui.format import SPEAKER_NAMES
-from tui.screens.base import FREEZE, Shell, WatchingScreen, fault_passage, heading
+from tui.screens.base import FREEZE, Shell, WatchingScreen, heading
 from tui.state.explanations import (
-    awaits_verdict,
     end_words,
-    left_above,
     nobody_speaks,
-    verdict_stamp,
 )
-from tui.state.follower import Follower, open_conversations
-from tui.state.headline import elsewhere_words, info_of, metric_behind
+from tui.state.followed import FollowedTalk
+from tui.state.follower import open_conversations
+from tui.state.headline import elsewhere_words
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
     RunPhase,
@@ -36,7 +34,6 @@ from tui.state.run_status import (
     current_benchmark,
 )
 from tui.state.transcript import Dialogue, Thoughts
-from tui.text.blocks import Block
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import SIDE_BY_SIDE
 from tui.widgets.lines import OneLine
@@ -75,16 +72,14 @@ class PaneTranscript(TranscriptView, Hinting):
 class Pane(Vertical):
     """A pane that shows a conversation until a moment after its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch) -> None:
         super().__init__(classes="pane")
-        self.follower = Follower()
+        self._watch = watch
+        self.followed = FollowedTalk(watch)
         self._title = OneLine(fill=True)
         self._talk = PaneTranscript(follow=True)
-        self._dialogue: Dialogue | None = None
-        self._above: Sequence[Block] = ()
-        """The end of the previous conversation, shown above."""
-        self._stale = False
-        self._fault: str | None = None
+        self._drawn: tuple[TakeRef | None, int] = (None, 0)
+        """The conversation and its version as last drawn."""
         self.paused = False
         """Whether the run is paused, which the title says of a conversation that has not ended."""
 
@@ -95,91 +90,49 @@ class Pane(Vertical):
     @property
     def shown(self) -> TakeRef | None:
         """The shown conversation; None if there is none."""
-        return self.follower.shown
+        return self.followed.follower.shown
 
     @property
     def talk(self) -> PaneTranscript:
         return self._talk
 
-    def receive(self, facts: Sequence[Fact]) -> None:
-        self._stale |= any(
-            isinstance(fact, MessageSpoken | TakeEnded | VerdictGiven)
-            and TakeRef(fact.benchmark, fact.key, fact.take) == self.shown
-            for fact in facts
-        )
-
-    def draw(
-        self, watch: Watch, speaking: Sequence[Speech], seconds: float, *, first: bool
-    ) -> None:
+    def draw(self, speaking: Sequence[Speech], seconds: float, *, first: bool) -> None:
         """Draw the pane. `speaking` are live conversations that no other pane shows; `first` is
         whether it says so if there is none for it."""
-        if self._stale:
-            self._load(watch)
-        take = self._dialogue.take if self._dialogue else None
-        ended = [self.shown] if self.shown and take is not None and take.stop_reason else []
-        awaited = self._dialogue is not None and awaits_verdict(self._dialogue, watch.progress)
-        shown = self.follower.look(speaking, ended, seconds, awaited=awaited)
+        shown = self.followed.choose(speaking, seconds)
         if shown is None:
             words = "   nothing is being said" if first else ""
             self._title.show([Piece(words, Ink.FAINT)])
             return
-        if self._dialogue is None or self._dialogue.shown != shown:
-            # one that has ended stays above the next, as its verdict may still be read
-            before = self._dialogue if ended else None
-            # what one of another benchmark left would look as if it were of this one
-            before = before if before and before.shown.benchmark == shown.benchmark else None
-            self._above = left_above(self._blocks(before, watch), shown) if before else []
-            info = info_of(watch, shown.benchmark)
-            self._dialogue = Dialogue(shown, info.turns if info else 0)
-            self._load(watch)
-            self._dialogue.listen(watch.link)
-            self._talk.show_another(self._text(self._dialogue, watch), follow=True)
-        elif self._dialogue.listen(watch.link) or self._stale:
-            self._talk.show(self._text(self._dialogue, watch))
-        self._stale = False
-        self._draw_title(self._dialogue, watch)
+        dialogue = self.followed.show(shown, Thoughts.HIDDEN)
+        before, self._drawn = self._drawn, (shown, dialogue.version)
+        if before[0] != shown:
+            self._talk.show_another(self.followed.blocks(Thoughts.HIDDEN), follow=True)
+        elif before != self._drawn:
+            self._talk.show(self.followed.blocks(Thoughts.HIDDEN))
+        self._draw_title(dialogue)
 
     def explain(self, status: RunStatus) -> None:
         """Say why no pane has a conversation to show."""
         self._title.show([Piece(" ")])
         self._talk.show(nobody_speaks(status))
 
-    def _load(self, watch: Watch) -> None:
-        if self._dialogue is None:
-            return
-        try:
-            self._dialogue.load(watch.reader)
-            self._fault = None
-        except StoreError as error:
-            self._fault = str(error)
-
-    def _text(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
-        return [*self._above, *self._blocks(dialogue, watch)]
-
-    def _blocks(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
-        blocks = dialogue.blocks(thoughts=Thoughts.HIDDEN)
-        metric = metric_behind(info_of(watch, dialogue.shown.benchmark), dialogue)
-        blocks += verdict_stamp(dialogue, watch.jury, metric)
-        if self._fault is not None:
-            blocks.append(fault_passage(self._fault))
-        return blocks
-
-    def _draw_title(self, dialogue: Dialogue, watch: Watch) -> None:
+    def _draw_title(self, dialogue: Dialogue) -> None:
         has_focus = self._talk.has_focus
         mark = Piece(" ▸ ", Ink.ACCENT) if has_focus else Piece("   ")
         name = Piece(one_line(str(dialogue.shown.key)), Ink.ACCENT if has_focus else Ink.STRONG)
         of = f" of {dialogue.turns}" if dialogue.turns else ""
         turn = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
         live = dialogue.live
-        awaited = awaits_verdict(dialogue, watch.progress)
         end: Line = ()
-        if self.follower.ended:
-            end = end_words(dialogue, watch.jury, awaited=awaited)
+        if self.followed.follower.ended:
+            awaited = self.followed.awaits_verdict
+            end = end_words(dialogue, self._watch.jury, awaited=awaited)
         if self.paused and not end:
             end = [Piece("paused ", Ink.WARN)]
         elif live is not None and not end:
             turn.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
-        place = elsewhere_words(dialogue.shown.benchmark, current_benchmark(watch))
+        place = elsewhere_words(dialogue.shown.benchmark, current_benchmark(self._watch))
         self._title.show([mark, name, *place, *turn], end)
 
 
@@ -192,7 +145,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._panes = [Pane() for _ in range(MOST)]
+        self._panes = [Pane(shell.watch) for _ in range(MOST)]
         self._wall = Container(*self._panes, id="wall")
         self._missed: UnseenCounts | None = None
         """Counts what arrived since the display was frozen; None while it is not."""
@@ -225,7 +178,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         if self._missed is not None:
             self._missed.receive(facts)
         for pane in self._panes:
-            pane.receive(facts)
+            pane.followed.receive(facts)
 
     def draw(self, now: Snapshot) -> None:
         board, speaking, status = now.board, now.speaking, now.status
@@ -284,7 +237,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         for pane in seen:
             own = pane.shown and (pane.shown.benchmark, pane.shown.key)
             mine = [speech for speech in speaking if (speech.benchmark, speech.key) == own]
-            pane.draw(self.watched, [*mine, *free], seconds, first=not any_empty)
+            pane.draw([*mine, *free], seconds, first=not any_empty)
             any_empty |= pane.shown is None
             now = pane.shown and (pane.shown.benchmark, pane.shown.key)
             if now != own:

@@ -15,11 +15,8 @@ from engine.display import one_line, plural
 from engine.errors import StoreError
 from engine.facts import (
     Fact,
-    MessageSpoken,
     Noted,
     StateChanged,
-    TakeEnded,
-    VerdictGiven,
 )
 from engine.link import AgentStatus
 from engine.store.records import VerdictRow
@@ -43,18 +40,16 @@ from tui.state.board import (
     target_views,
 )
 from tui.state.explanations import (
-    awaits_verdict,
     end_words,
     explain,
     judging_blocks,
-    left_above,
-    verdict_stamp,
     writing_block,
     writing_now,
 )
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
+from tui.state.followed import FollowedTalk
 from tui.state.follower import Follower, FollowMode
-from tui.state.headline import elsewhere_words, info_of, measured, metric_behind
+from tui.state.headline import elsewhere_words, info_of, measured
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
     Instant,
@@ -78,7 +73,7 @@ from tui.state.stalls import (
 )
 from tui.state.transcript import Dialogue, Thoughts
 from tui.state.workers import worker_lines
-from tui.text.blocks import READABLE, Block, Passage
+from tui.text.blocks import READABLE, Block
 from tui.text.ink import Ink, Line, Piece, fitted_line, length
 from tui.text.wrap import first_rows
 
@@ -129,9 +124,8 @@ class LiveState:
         """The number of conversations at once that was requested, until the engine adopts it."""
         self.workers_listed = False
         """Whether each worker has a line."""
-        self.follower = Follower()
-        self.dialogue: Dialogue | None = None
-        """The conversation in the pane; None while it shows an explanation."""
+        self.talk = FollowedTalk(watch)
+        """The conversation in the pane."""
         self.feed = VerdictFeed(watch, self.now.current)
         self.scores = ScoreFeed(watch)
         self._written = ("", 0)
@@ -142,20 +136,15 @@ class LiveState:
         self._clock.receive(list(watch.progress.notes))
         self._stalls = StallDetector()
         self._paces = TargetSpeeds()
-        self._moved = self._spoken = self._read = 0
-        """The seqs of the newest fact on a row of work, of the newest on the shown conversation,
-        and of the one that it was last read for."""
-        self._fault: str | None = None
-        """Why the conversation cannot be read."""
+        self._moved = 0
+        """The seq of the newest fact on a row of work."""
         self._spoken_at = 0.0
         """The time of the shown conversation's last message, as `seconds`."""
-        self._above: Sequence[Block] = ()
-        """What is still shown of the previous conversation, above the current one."""
         self._pane: tuple[object, object] = (None, None)
         """The subject and the version that the pane was given last."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        for folding in (self._stalls, self.scores, self.feed, self.missed):
+        for folding in (self._stalls, self.scores, self.feed, self.talk, self.missed):
             if folding is not None:
                 folding.receive(facts)
         for fact in facts:
@@ -164,9 +153,6 @@ class LiveState:
                     self._clock.receive([fact])
                 case StateChanged():
                     self._moved = fact.seq
-                case MessageSpoken() | TakeEnded() | VerdictGiven():
-                    if TakeRef(fact.benchmark, fact.key, fact.take) == self.follower.shown:
-                        self._spoken = fact.seq
                 case _:
                     pass
 
@@ -298,15 +284,8 @@ class LiveState:
     def pane(self, room: tuple[int, int], *, tiny: bool = False) -> PaneUpdate | None:
         """The pane's new contents, in so many cells and rows of a terminal that may be `tiny`; None
         if they are unchanged."""
-        dialogue = self.dialogue
-        # before the follower looks: whether the conversation has ended determines where it goes
-        if dialogue is not None and self._spoken > self._read:
-            self._load(dialogue)
-        before, speaking = self.follower.shown, self.now.speaking
-        ended = [before] if before is not None and self.has_ended else []
-        shown = self.follower.look(
-            speaking, ended, self.now.seconds, awaited=self._verdict_is_awaited
-        )
+        now = self.now
+        shown = self.talk.choose(now.speaking, now.seconds, over=now.status.phase.over)
         if shown is None or self._may_explain:
             return self._explanation(room, tiny=tiny)
         return self._conversation(shown)
@@ -314,33 +293,32 @@ class LiveState:
     def as_held(self) -> Sequence[Block] | None:
         """The frozen conversation drawn with the current options; None where the pane holds an
         explanation instead."""
-        if self.dialogue is None:
-            return None
-        return [*self._above, *self._blocks(self.dialogue)]
+        return self.talk.blocks(self._shown_thoughts) or None
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the conversation in the pane has ended."""
-        take = None if self.dialogue is None else self.dialogue.take
-        return take is not None and take.stop_reason is not None
+    def dialogue(self) -> Dialogue | None:
+        """The conversation in the pane; None while it shows an explanation."""
+        return self.talk.dialogue
+
+    @property
+    def follower(self) -> Follower:
+        return self.talk.follower
+
+    @property
+    def _shown_thoughts(self) -> Thoughts:
+        return Thoughts.OPEN if self.thoughts else Thoughts.FOLDED
 
     def _rates(self, info: BenchmarkInfo) -> Standings:
         return self.scores.rates(info.name)
 
     @property
-    def _verdict_is_awaited(self) -> bool:
-        if self.dialogue is None or self.now.status.phase.over:
-            return False
-        return awaits_verdict(self.dialogue, self._watch.progress)
-
-    @property
     def _may_explain(self) -> bool:
         if not self.now.status.phase.over or (self.follower.pinned and self.dialogue is not None):
             return False
-        return self.follower.rested(self.now.seconds) or not self.has_ended
+        return self.follower.rested(self.now.seconds) or not self.talk.has_ended
 
     def _explanation(self, room: tuple[int, int], *, tiny: bool) -> PaneUpdate | None:
-        self.dialogue, self._above = None, []
+        self.talk.leave()
         info = self.now.info
         # the run's status is part of the subject: another status is another text, read from the top
         writing = [] if info is None else writing_now(self.now.board, info.name)
@@ -358,49 +336,20 @@ class LiveState:
         return PaneUpdate(blocks, another, follow=bool(writing))
 
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
-        dialogue = self.dialogue
-        if dialogue is None or dialogue.shown != shown:
-            # one that was left in its middle is not over: what stands of it would look so; and one
-            # of another benchmark would look as if it were of this one
-            before = dialogue if self.has_ended else None
-            before = before if before and before.shown.benchmark == shown.benchmark else None
-            self._above = left_above(self._blocks(before), shown) if before else []
-            info = info_of(self._watch, shown.benchmark)
-            dialogue = self.dialogue = Dialogue(shown, 0 if info is None else info.turns)
-            self._load(dialogue)
-        dialogue.listen(self._watch.link)
+        dialogue = self.talk.show(shown, self._shown_thoughts)
         judged = judging_blocks(self.now.board, dialogue)
         another = self._compare(shown, (dialogue.version, self.thoughts, judged))
         if another is None:
             return None
         # a new version of it is a sign of life, whether it was spoken or read
         self._spoken_at = self.now.seconds
-        blocks = [*self._above, *self._blocks(dialogue), *judged]
+        blocks = [*self.talk.blocks(self._shown_thoughts), *judged]
         return PaneUpdate(blocks, another, follow=True)
 
     def _compare(self, subject: object, version: object) -> bool | None:
         """Whether the pane has another subject now; None if it shows this version already."""
         before, self._pane = self._pane, (subject, version)
         return None if before == self._pane else before[0] != subject
-
-    def _load(self, dialogue: Dialogue) -> None:
-        # before reading: what arrives meanwhile is read at the next look
-        self._read = self._spoken
-        try:
-            dialogue.load(self._watch.reader)
-            self._fault = None
-        except StoreError as error:
-            # shown in the pane and no reason to leave: the next look may find it readable
-            self._fault = one_line(str(error))
-
-    def _blocks(self, dialogue: Dialogue) -> list[Block]:
-        blocks = dialogue.blocks(thoughts=Thoughts.OPEN if self.thoughts else Thoughts.FOLDED)
-        # it may belong to a benchmark no longer in progress, which has its own m01
-        metric = metric_behind(info_of(self._watch, dialogue.shown.benchmark), dialogue)
-        blocks += verdict_stamp(dialogue, self._watch.jury, metric)
-        if self._fault is not None:
-            blocks.append(Passage("problem", "problem", self._fault, Ink.BAD, Ink.BAD))
-        return blocks
 
     def header(self, width: int) -> tuple[Line, Line]:
         """Both ends of the first line, in so many cells. While the display is frozen, it names the
@@ -497,8 +446,8 @@ class LiveState:
     def _follow_words(self, rows_below: int) -> Line:
         if rows_below:
             return [Piece(f"▼ {rows_below} below", Ink.ACCENT)]
-        if self.dialogue is not None and self.has_ended:
-            awaited = self._verdict_is_awaited
+        if self.dialogue is not None and self.talk.has_ended:
+            awaited = self.talk.awaits_verdict and not self.now.status.phase.over
             return end_words(self.dialogue, self._watch.jury, awaited=awaited)
         if self.follower.pinned:
             return ()
