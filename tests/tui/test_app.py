@@ -52,8 +52,7 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
         assert "Leave Crosswind?" in on_screen(pilot)
         assert "stop after what is being spoken" in on_screen(pilot)
 
-        await pilot.press("j", "enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "j", "enter")
         assert theatre.link.commands == [Command.STOP]
         assert "stopping: finishing what is being spoken" in on_screen(pilot)
         assert not pilot.app._exit
@@ -326,8 +325,7 @@ async def test_a_command_of_the_conversation_is_done_from_where_it_is_shown(
     await theatre.prepare()
     await theatre.judge(await theatre.play())
     await theatre.tick(pilot)
-    await pilot.press("2", "tab")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "2", "tab")
     await theatre.tick(pilot)
     await pilot.press("colon", *"compa")
     await theatre.answered(pilot)
@@ -377,8 +375,7 @@ async def test_every_theme_can_be_chosen(theatre: Theatre, pilot: Pilot) -> None
     await theatre.tick(pilot)
     seen = [pilot.app.theme]
     for _ in range(5):
-        await pilot.press("T")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "T")
         seen.append(pilot.app.theme)
     names = ["dark", "light", "contrast", "blue-orange", "terminal", "dark"]
     assert seen == [f"crosswind-{name}" for name in names]
@@ -414,8 +411,7 @@ async def test_text_that_means_harm_is_only_shown(
     await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await theatre.tick(pilot)
     for key in ("L", "t", "pagedown", "c", "end"):
-        await pilot.press(key)
-        await theatre.tick(pilot)
+        await theatre.press(pilot, key)
         assert stands_still(on_screen(pilot))
     assert "[@click=app.quit]x[/]" in told(pilot)
 

@@ -81,14 +81,12 @@ def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: The
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.open(pilot, "1")
-        await pilot.press("down", "enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "down", "enter")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, VerdictsScreen)
         assert f'benchmark:"={BENCHMARK}-2"' in on_screen(pilot)
         assert "0 shown of 1 judged" in on_screen(pilot)
-        await pilot.press("q")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "q")
         assert "Benchmarks" in on_screen(pilot)
 
     theatre.perform(script)
@@ -101,8 +99,7 @@ async def test_b_has_the_engine_do_what_is_missing(theatre: Theatre, pilot: Pilo
     await theatre.answered(pilot)
     order = Order(benchmarks=(BENCHMARK,))
     assert theatre.link.requests == [Request(Command.RUN, order=order)]
-    await pilot.press("enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "enter")
     assert isinstance(pilot.app.screen, LiveScreen)
 
 
@@ -117,8 +114,7 @@ def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
         await theatre.prepare()
         await theatre.note(NoteKind.STAGE_STARTED, Stage.SIMULATE)
         await theatre.open(pilot, "1")
-        await pilot.press("down")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "down")
         assert "to come" in row_of(pilot, "later")
         assert "nothing yet" not in on_screen(pilot)
         assert "the run comes to it" in on_screen(pilot)
@@ -187,11 +183,9 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
         assert "there is one of that name" in on_screen(pilot)
         await pilot.press("ctrl+u", *"a b", "enter")
         assert isinstance(pilot.app.screen, LineScreen)
-        await pilot.press("ctrl+u", *"bad", "enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "ctrl+u", *"bad", "enter")
         assert "the disk is full" in on_screen(pilot)
-        await pilot.press("o", *"second", "enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "o", *"second", "enter")
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert "2 benchmarks" in shown
@@ -260,8 +254,7 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
         assert "next Enter watches it" in text
         assert text.count("○") == 2
         assert "W failures" in text
-        await pilot.press("W")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "W")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, VerdictsScreen)
         assert 'metric:"=m01" outcome:fail' in on_screen(pilot)

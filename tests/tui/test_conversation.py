@@ -137,12 +137,10 @@ async def test_evidence_at_the_end_is_gone_to_without_blank_ground_below(
     take = await theatre.play(reply="I would wait. " * 40)
     await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
     await open_on(theatre, pilot, take)
-    await pilot.press("g")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "g")
     pane = story(pilot)
     assert pane.rows_below > 0
-    await pilot.press("c")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "c")
     assert pane.top == pane.row_count() - pane.page_height
     assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
 
@@ -173,15 +171,13 @@ async def test_the_setup_is_behind_s_and_thoughts_are_behind_t(
     assert "Wants to hear that it is fine." not in on_screen(pilot)
     assert "2 words, t opens" in on_screen(pilot)
 
-    await pilot.press("L", "t")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "L", "t")
     assert "hidden goal" in on_screen(pilot)
     assert "Wants to hear that it is fine." in on_screen(pilot)
     assert "age: Adult (18+)" in on_screen(pilot)
     assert "thought   It wavers." in on_screen(pilot)
 
-    await pilot.press("L", "t")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "L", "t")
     assert "Wants to hear that it is fine." not in on_screen(pilot)
 
 
@@ -196,8 +192,7 @@ async def test_a_landmark_that_was_never_reached_is_marked(theatre: Theatre, pil
     await theatre.end(take, StopReason.USER_ENDED)
     await theatre.tick(pilot)
     assert "setup, 1 landmark never reached" in told(pilot)
-    await pilot.press("L")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "L")
     said = told(pilot)
     assert said.count("(never reached)") == 1
     assert said.index("turn 2 Says that") < said.index("(never reached)")
@@ -212,8 +207,7 @@ async def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
     await theatre.judge(take, passed=False)
     await open_on(theatre, pilot, take)
     before = on_screen(pilot).splitlines()
-    await pilot.press("z")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "z")
     lines = on_screen(pilot).splitlines()
     assert lines[:3] == before[:3]
     assert str(take.key) in lines[1]
@@ -221,8 +215,7 @@ async def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
     assert lines[-1].endswith("q back")
     story = pilot.app.screen.query_one("#story")
     assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 4)
-    await pilot.press("z")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "z")
     assert on_screen(pilot).splitlines()[:-1] == before[:-1]
 
 
@@ -286,8 +279,7 @@ async def test_playing_again_leads_to_the_new_take(theatre: Theatre, pilot: Pilo
     await theatre.tick(pilot)
     assert "second playing" in on_screen(pilot)
     assert ", . take 2 of 2, not played to its end" in on_screen(pilot).splitlines()[0]
-    await pilot.press("comma")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "comma")
     assert "first playing" in on_screen(pilot)
 
 
@@ -303,25 +295,20 @@ async def test_the_newest_finished_take_counts_and_the_others_can_be_read(
     assert "second playing" in on_screen(pilot)
     assert ", . take 2 of 2, counts" in on_screen(pilot).splitlines()[0]
 
-    await pilot.press("comma")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "comma")
     assert "first playing" in on_screen(pilot)
     assert "✗ fail" in on_screen(pilot)
     assert "take 1 of 2, superseded" in on_screen(pilot)
     third = await theatre.begin(number=2)
     await theatre.said(third, 1, Speaker.USER, "third playing", "It wavers.")
     for _ in range(2):
-        await pilot.press("full_stop")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "full_stop")
     assert "take 3 of 3, not played to its end" in on_screen(pilot)
-    await pilot.press("comma")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "comma")
     assert "second playing" in on_screen(pilot)
-    await pilot.press("comma")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "comma")
 
-    await pilot.press("full_stop")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "full_stop")
     assert "second playing" in on_screen(pilot)
 
 
@@ -343,8 +330,7 @@ async def test_braces_go_from_turn_to_turn(theatre: Theatre, pilot: Pilot) -> No
 async def test_one_key_goes_back(theatre: Theatre, pilot: Pilot, key: str) -> None:
     await theatre.prepare()
     await open_on(theatre, pilot, await theatre.play())
-    await pilot.press(key)
-    await theatre.tick(pilot)
+    await theatre.press(pilot, key)
     assert isinstance(pilot.app.screen, LiveScreen)
 
 
@@ -385,16 +371,14 @@ async def test_who_has_let_go_of_the_end_is_told_how_much_is_below(
     await theatre.tick(pilot)
     assert "below" not in on_screen(pilot)
 
-    await pilot.press("g")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "g")
     assert "rows below, G follows" in on_screen(pilot)
     assert "turn 1 of 2" in on_screen(pilot)
     theatre.speak(take, 1, Speaker.TARGET, "more " * 90)
     await theatre.tick(pilot)
     assert "turn 1 of 2" in on_screen(pilot)
 
-    await pilot.press("G")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "G")
     assert "below" not in on_screen(pilot)
     assert "more▍" in on_screen(pilot).replace("more ▍", "more▍")
 
@@ -416,8 +400,7 @@ async def test_another_theme_is_another_look_at_once(theatre: Theatre, pilot: Pi
     pane = story(pilot)
     seen = {pane.ink(Ink.TARGET)}
     for _ in range(2):
-        await pilot.press("T")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "T")
         [row] = [
             pane.render_line(y)
             for y in range(pane.page_height)
@@ -484,7 +467,6 @@ async def test_what_came_while_it_was_frozen_is_of_the_conversation_that_is_show
     await theatre.finish(live)
     await theatre.tick(pilot)
     assert "frozen  +1 message" in on_screen(pilot)
-    await pilot.press("right_square_bracket")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "right_square_bracket")
     assert str(second.key) in on_screen(pilot)
     assert "+1 message" not in on_screen(pilot)

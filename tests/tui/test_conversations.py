@@ -74,8 +74,7 @@ async def test_the_filter_finds_conversations_in_every_state(
 ) -> None:
     await every_state(theatre)
     await theatre.open(pilot, "3", "j", "j", "asterisk")
-    await pilot.press("F", *typed, "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "F", *typed, "enter")
     await theatre.tick(pilot)
     assert [row[0] for row in rows(pilot)] == shown
 
@@ -107,8 +106,7 @@ async def test_rows_move_only_on_a_key_or_while_the_cursor_rests_at_the_top(
     await theatre.tick(pilot, 10)
     assert [row[0] for row in rows(pilot)] == ["▸", "!", "▸", "✓"], "drawn where it stands"
     assert "changed, F5" in on_screen(pilot)
-    await pilot.press("f5")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f5")
     assert [row[0] for row in rows(pilot)] == ["▸", "▸", "!", "✓"]
     table = pilot.app.screen.query_one(WideTable)
     assert table.item == 2, "the cursor stays on its row"

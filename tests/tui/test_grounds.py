@@ -52,8 +52,7 @@ def test_every_cell_of_the_light_theme_is_light(theatre: Theatre) -> None:
     async def script(pilot: Pilot) -> None:
         await settle(theatre, pilot)
         for key in KEYS:
-            await pilot.press(key)
-            await theatre.tick(pilot)
+            await theatre.press(pilot, key)
             seen.append(type(pilot.app.screen).__name__)
             assert (key, seen[-1], list(dark_grounds(pilot))) == (key, seen[-1], [])
             assert (key, seen[-1], list(weak_words(pilot))) == (key, seen[-1], [])

@@ -141,8 +141,7 @@ async def test_each_screen_names_the_metric_and_whose_words_they_are_and_d_says_
     theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
     await theatre.tick(pilot)
     for key in way.split():
-        await pilot.press(key)
-        await theatre.tick(pilot)
+        await theatre.press(pilot, key)
         await theatre.tick(pilot)
     (said,) = {line for line in on_screen(pilot).splitlines() if f" + {METRIC.name}  " in line}
     assert "Adult (18+)" in said
@@ -166,8 +165,7 @@ def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.tick(pilot)
-        await pilot.press("3", "right_curly_bracket")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "3", "right_curly_bracket")
         await theatre.tick(pilot)
         await pilot.press("d")
         await pilot.pause()

@@ -192,20 +192,16 @@ async def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre, pilot: Pi
     for take in takes:
         theatre.speak(take, 1, Speaker.USER, f"this is {take.key.scenario_id}")
     await theatre.tick(pilot)
-    await pilot.press("f")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f")
     assert "pinned" in on_screen(pilot)
     pinned = "m01_s001" if "this is m01_s001" in on_screen(pilot) else "m01_s002"
 
-    await pilot.press("right_square_bracket")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "right_square_bracket")
     assert f"this is {pinned}" not in on_screen(pilot)
-    await pilot.press("left_square_bracket")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "left_square_bracket")
     assert f"this is {pinned}" in on_screen(pilot)
 
-    await pilot.press("f", "f")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f", "f")
     assert "following" in on_screen(pilot)
 
 
@@ -227,8 +223,7 @@ async def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(
     assert pane.rows_below > 0
     assert f"▼ {pane.rows_below} below" in on_screen(pilot)
 
-    await pilot.press("G")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "G")
     assert pane.follow
     assert "▼" not in on_screen(pilot)
 
@@ -364,8 +359,7 @@ async def test_the_footer_offers_to_try_again_only_what_the_cursor_is_on(
     assert "all again" in on_screen(pilot).splitlines()[-1]
     assert "try again" not in on_screen(pilot).splitlines()[-1]
     pilot.app.screen.query_one(TargetBoard).focus()
-    await pilot.press("down")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "down")
     assert "try again" in on_screen(pilot).splitlines()[-1]
 
 
@@ -391,8 +385,7 @@ async def test_a_verdict_appears_and_enter_opens_its_conversation(
     await theatre.tick(pilot)
     assert "✗ fail" in on_screen(pilot)
 
-    await pilot.press("l", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "l", "enter")
 
     assert isinstance(pilot.app.screen, ConversationScreen)
     assert "m01_s001_v01__steadfast" in on_screen(pilot)
@@ -441,8 +434,7 @@ async def test_space_holds_the_display_and_says_how_far_behind_it_is(
     assert "frozen  +4 messages +1 verdict" in on_screen(pilot)
     assert "verdicts  0" in on_screen(pilot)
 
-    await pilot.press("p")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "p")
     assert "before and after▍" in on_screen(pilot)
 
 
@@ -494,12 +486,10 @@ async def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(
 ) -> None:
     await theatre.prepare()
     await theatre.tick(pilot)
-    await pilot.press("P")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "P")
     assert "‖ paused" in on_screen(pilot)
     assert "P go on" in on_screen(pilot).splitlines()[-1]
-    await pilot.press("P")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "P")
     assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
     assert "P pause" in on_screen(pilot).splitlines()[-1]
 
@@ -549,8 +539,7 @@ async def test_a_key_that_can_do_nothing_is_not_in_the_footer(
         ("3", ("judge again", "sort", "mark", "new rows", "star", "compare", "try again")),
         ("4", ("benchmark",)),
     ):
-        await pilot.press(place)
-        await theatre.tick(pilot)
+        await theatre.press(pilot, place)
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert [word for word in keys if f" {word} " in f"{footer} "] == []
@@ -794,8 +783,7 @@ async def test_enter_on_the_conversation_opens_it(theatre: Theatre, pilot: Pilot
     take = await theatre.begin()
     theatre.speak(take, 1, Speaker.USER, "are you sure?")
     await theatre.tick(pilot)
-    await pilot.press("enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "enter")
     assert isinstance(pilot.app.screen, ConversationScreen)
     assert str(take.key) in on_screen(pilot)
 
@@ -848,8 +836,7 @@ async def test_it_goes_round_all_conversations_where_a_person_wants_that(
         theatre.speak(take, 1, Speaker.USER, f"this is number {number}")
         await theatre.tick(pilot)
     assert "this is number 1" in on_screen(pilot)
-    await pilot.press("f", "f")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f", "f")
     assert "going round" in on_screen(pilot)
     await theatre.tick(pilot, ROUND)
     assert "this is number 2" in on_screen(pilot)
@@ -892,16 +879,13 @@ async def test_a_pane_is_shown_alone_and_beside_the_others_again(
     theatre.speak(await theatre.begin(2), 1, Speaker.USER, "It is late.")
     await theatre.tick(pilot)
     assert "✓ m01_s" in on_screen(pilot)
-    await pilot.press("z")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "z")
     assert "✓ m01_s" not in on_screen(pilot)
     assert "It is late." in on_screen(pilot)
     assert "? help" in on_screen(pilot)
-    await pilot.press("tab")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "tab")
     assert "It is late." in on_screen(pilot)
-    await pilot.press("l")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "l")
     assert "✓ m01_s" in on_screen(pilot)
 
 

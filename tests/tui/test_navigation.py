@@ -37,13 +37,11 @@ async def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre, pi
     await theatre.prepare()
     await theatre.judge(await theatre.play())
     await theatre.tick(pilot)
-    await pilot.press("l", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "l", "enter")
     assert isinstance(pilot.app.screen, ConversationScreen)
 
     for place in MAIN_SCREENS:
-        await pilot.press(place.key)
-        await theatre.tick(pilot)
+        await theatre.press(pilot, place.key)
         assert where(pilot) == place.name
         assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
     await pilot.press("2")
@@ -72,8 +70,7 @@ def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_
         inside = set(left.walk_children(with_self=True))
         monkeypatch.setattr(Stylesheet, "apply", noted_apply)
         monkeypatch.setattr(Screen, "active_bindings", property(noted_active))
-        await pilot.press("3")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "3")
         assert isinstance(pilot.app.screen, AllScreen)
         assert not inside & set(styled)
         # the footer: as it comes up, with its focus, and once for all that follows
@@ -109,8 +106,7 @@ async def test_q_leads_back_a_screen_and_in_each_place_out(theatre: Theatre, pil
         assert "q quit" in on_screen(pilot)
     await theatre.open(pilot, "3", "enter")
     assert "q back" in on_screen(pilot)
-    await pilot.press("q")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "q")
     assert where(pilot) == "Conversations"
     assert "q quit" in on_screen(pilot)
 
@@ -126,8 +122,7 @@ async def test_a_place_that_is_not_shown_hears_what_happens(theatre: Theatre, pi
     await pilot.press("1")
     await theatre.judge(await theatre.play())
     await theatre.tick(pilot)
-    await pilot.press("2")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "2")
     assert "✓ m01_s" in on_screen(pilot)
 
 
@@ -152,8 +147,7 @@ async def test_the_run_is_stopped_without_leaving(theatre: Theatre, pilot: Pilot
     await theatre.tick(pilot)
     await pilot.press("x")
     assert "Stop the run?" in on_screen(pilot)
-    await pilot.press("q", "x", "s")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "q", "x", "s")
     assert theatre.link.commands == [Command.STOP]
     theatre.link.state = EngineState.STOPPED
     await theatre.tick(pilot)
@@ -217,8 +211,7 @@ async def test_every_transcript_can_be_searched_from_anywhere(
     await theatre.prepare()
     await theatre.tick(pilot)
     for place in MAIN_SCREENS:
-        await pilot.press(place.key, "slash")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, place.key, "slash")
         assert isinstance(pilot.app.screen, SearchScreen)
         await pilot.press("escape")
 
@@ -271,11 +264,9 @@ async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_
         await pilot.press("colon", *name)
         await theatre.answered(pilot)
         assert "for a conversation, which you choose in Conversations" in on_screen(pilot)
-        await pilot.press("enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, VerdictsScreen)
-        await pilot.press("1")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "1")
     await pilot.press("colon")
     await pilot.pause()
     assert "which you choose" not in on_screen(pilot)
@@ -290,8 +281,7 @@ def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None
         await theatre.judge(await theatre.play(), passed=False)
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
         for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "2 w"):
-            await pilot.press(*keys.split())
-            await theatre.tick(pilot)
+            await theatre.press(pilot, *keys.split())
             known = matching(commands(pilot.app, pilot.app.screen), "")
             await pilot.press("colon")
             await pilot.pause()
@@ -359,8 +349,7 @@ async def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(
     await theatre.judge(await theatre.play(), passed=False)
     theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
     for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "3 r", "2 w"):
-        await pilot.press(*keys.split())
-        await theatre.tick(pilot)
+        await theatre.press(pilot, *keys.split())
         assert_keys_have_names(pilot)
         await pilot.press("escape")
 
@@ -401,12 +390,10 @@ async def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(
     lines = [line for line in on_screen(pilot).splitlines() if "in words" in line]
     assert len(lines) == 2
     assert lines[1].rstrip().endswith("! shows all")
-    await pilot.press("exclamation_mark")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "exclamation_mark")
     assert "Last notices" in on_screen(pilot)
     assert "The end." in on_screen(pilot)
-    await pilot.press("q")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "q")
     assert "Last notices" not in on_screen(pilot)
 
 
@@ -417,8 +404,7 @@ async def test_what_was_told_twice_in_a_row_stands_once_among_the_notices(
     await theatre.tick(pilot)
     for text in ("before", "again", "again"):
         shell(pilot).tell(text)
-    await pilot.press("3", "exclamation_mark")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "3", "exclamation_mark")
     lines = [line.strip() for line in on_screen(pilot).splitlines()]
     assert (lines.count("again"), lines.count("before")) == (1, 1)
 

@@ -166,15 +166,13 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
         await pilot.press("P")
         await theatre.answered(pilot)
         assert len(theatre.link.commands) == 2
-        await pilot.press("slash", "Y", "K")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "slash", "Y", "K")
         assert shows(pilot, SearchScreen)
         assert len(theatre.link.commands) == 2, "a letter is a letter where words are typed"
         footer = on_screen(pilot).splitlines()[-1]
         assert "Y pause" not in footer
         assert "K back" not in footer
-        await pilot.press("escape")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "escape")
         assert not shows(pilot, SearchScreen)
 
     theatre.perform(script, app=app_with(theatre, path))

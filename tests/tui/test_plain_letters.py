@@ -53,8 +53,7 @@ def test_every_main_screen_is_drawn_in_ascii(
         await theatre.judge(await theatre.play())
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "Güte, 模型 \U0001f600")
         for key in ("2", "1", "3", "right_curly_bracket", "enter", "v", "4", "5", "question_mark"):
-            await pilot.press(key)
-            await theatre.tick(pilot)
+            await theatre.press(pilot, key)
             picture = pilot.app.export_screenshot()
             assert {char for char in picture if not char.isascii()} <= {"\xa0"}
 

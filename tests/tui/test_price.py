@@ -68,8 +68,7 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
         assert f"Do what is missing of {BENCHMARK}: write, play, judge?" in shown
         assert "begins at once" in shown
         assert not started
-        await pilot.press("y")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "y")
         assert [order.quote for order in started if order is not None] == [QUOTE]
 
     theatre.perform(script, size=size, app=app)
@@ -85,8 +84,7 @@ def test_what_is_to_follow_a_run_at_work_is_asked_as_well(theatre: Theatre) -> N
         while "all together" not in on_screen(pilot):
             await pilot.pause()
         assert theatre.link.requests == []
-        await pilot.press("y")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "y")
         [request] = theatre.link.requests
         assert request.order is not None
         assert request.order.quote == QUOTE
@@ -150,8 +148,7 @@ def test_nobody_has_a_conversation_judged_again_before_its_price_is_known(
             await pilot.pause()
         assert isinstance(app.screen, JudgeAgainScreen)
         assert NOTE in [toast.message for toast in app._notifications]
-        await pilot.press("enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "enter")
         [request] = theatre.link.requests
         assert request.quote == QUOTE
         assert asked_for == 1
@@ -174,8 +171,7 @@ def test_what_would_fail_is_said_and_nothing_is_asked_for(theatre: Theatre) -> N
         await pilot.press("r")
         while "refuses the key EXAMPLE_KEY" not in on_screen(pilot):
             await pilot.pause()
-        await pilot.press("enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "enter")
         assert isinstance(app.screen, JudgeAgainScreen)
         assert theatre.link.requests == []
 
@@ -196,8 +192,7 @@ async def test_a_question_of_the_engine_comes_up_once_and_is_answered(
     card = " ".join(on_screen(pilot).split())
     for offer in ("y go on agree to that", "s stop asks how", "l later it waits: P lets it"):
         assert offer in card
-    await pilot.press("l")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "l")
     assert "agree to that" not in on_screen(pilot)
     theatre.link.question = None
     await theatre.tick(pilot)
@@ -205,8 +200,7 @@ async def test_a_question_of_the_engine_comes_up_once_and_is_answered(
     await theatre.tick(pilot)
     while "crosswind stop" not in on_screen(pilot):
         await pilot.pause()
-    await pilot.press("y")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "y")
     assert theatre.link.commands == [Command.RESUME]
 
 

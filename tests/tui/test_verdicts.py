@@ -58,8 +58,7 @@ def under_cursor(pilot: Pilot) -> str:
 
 async def filtered(theatre: Theatre, pilot: Pilot, line: str) -> None:
     await pilot.press("F")
-    await pilot.press(*line)
-    await theatre.tick(pilot)
+    await theatre.press(pilot, *line)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
@@ -87,14 +86,12 @@ async def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(
     assert isinstance(pilot.app.screen, FilterScreen)
     assert SECOND in on_screen(pilot)
     assert FIRST not in on_screen(pilot)
-    await pilot.press("enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "enter")
     assert "1 shown of 4 judged" in on_screen(pilot)
     assert "out:fail target:stead  \\ clears" in on_screen(pilot)
     assert ids(pilot) == [SECOND]
 
-    await pilot.press("backslash")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "backslash")
     assert len(ids(pilot)) == 4
     assert under_cursor(pilot) == SECOND
 
@@ -159,8 +156,7 @@ async def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(
     assert "there is no `colour:`" in on_screen(pilot)
     await pilot.press("enter")
     assert isinstance(pilot.app.screen, FilterScreen)
-    await pilot.press("escape")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "escape")
     assert "4 judged" in on_screen(pilot)
 
 
@@ -170,22 +166,18 @@ async def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on
 ) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("G", "s", "o")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "G", "s", "o")
     assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
     assert "outcome ▴" in on_screen(pilot)
     assert under_cursor(pilot) == HELD
-    await pilot.press("G", "s", "I")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "G", "s", "I")
     assert under_cursor(pilot) == THIRD
     await pilot.press("s")
     lines = on_screen(pilot).splitlines()
     assert "a capital letter stays with this row" in " ".join(lines)
-    await pilot.press("O")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "O")
     assert under_cursor(pilot) == THIRD
-    await pilot.press("S")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "S")
     assert ids(pilot) == [THIRD, FIRST, HELD, SECOND]
     assert "outcome ▾" in on_screen(pilot)
     await pilot.click("Headings", offset=(16, 0))
@@ -204,12 +196,10 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
         assert "~ 1 stale" in shown
         assert shown.count("  ~ m01_") + shown.count(" ~ m01_") >= 1
         assert "stale, metric definition changed: " in shown
-        await pilot.press("F", *"is:stale", "enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "F", *"is:stale", "enter")
         await theatre.tick(pilot)
         assert "1 shown of 4 judged" in on_screen(pilot)
-        await pilot.press("F", "ctrl+u", *"-is:stale", "enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "F", "ctrl+u", *"-is:stale", "enter")
         await theatre.tick(pilot)
         assert "3 shown of 4 judged" in on_screen(pilot)
 
@@ -227,8 +217,7 @@ async def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(
     await pilot.press("1")
     await theatre.judge(await theatre.play(2, "pushover"))
     await theatre.tick(pilot)
-    await pilot.press("3")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "3")
     await theatre.tick(pilot)
     assert "5 judged" in on_screen(pilot)
     assert "new, F5" not in on_screen(pilot)
@@ -243,8 +232,7 @@ async def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre, pilo
     await theatre.tick(pilot)
     assert "+1 new, F5" in on_screen(pilot)
     assert len(ids(pilot)) == 4
-    await pilot.press("f5")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f5")
     assert ids(pilot)[2] == "m01_s002_v01__pushover"
     assert under_cursor(pilot) == THIRD
     assert "new, F5" not in on_screen(pilot)
@@ -253,8 +241,7 @@ async def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre, pilo
 async def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre, pilot: Pilot) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("F", *"target:steadfast", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "F", *"target:steadfast", "enter")
     assert "3 shown of 4 judged" in on_screen(pilot)
     await theatre.judge(await theatre.play(2, "pushover"))
     await theatre.tick(pilot, 2)
@@ -279,8 +266,7 @@ async def test_what_comes_while_the_display_is_held_still_is_counted(
     assert "+1 new, F5" in shown
     assert "✓ pass" in shown
     assert "✗ fail" not in shown
-    await pilot.press("p")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "p")
     assert "✗ fail" in on_screen(pilot)
     assert "frozen" not in on_screen(pilot)
 
@@ -321,8 +307,7 @@ async def test_a_conversation_that_was_played_again_says_so(theatre: Theatre, pi
     await theatre.open(pilot, "3", "right_curly_bracket")
     await theatre.judge(await theatre.play(number=1), passed=False)
     await theatre.tick(pilot, 2)
-    await pilot.press("f5")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f5")
     assert len(ids(pilot)) == 1
     assert "✗ fail" in on_screen(pilot)
 
@@ -346,21 +331,17 @@ async def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(
 ) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "enter")
     opened: object = pilot.app.screen
     assert isinstance(opened, ConversationScreen)
     assert f"{HELD}  ✗ fail" in on_screen(pilot)
     assert "1 of 4" in on_screen(pilot)
     for name in (FIRST, SECOND, THIRD):
-        await pilot.press("right_square_bracket")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "right_square_bracket")
         assert name in on_screen(pilot)
-    await pilot.press("right_square_bracket")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "right_square_bracket")
     assert "the last of what was filtered" in on_screen(pilot)
-    await pilot.press("left_square_bracket", "q")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "left_square_bracket", "q")
     assert isinstance(pilot.app.screen, VerdictsScreen)
     assert under_cursor(pilot) == SECOND
 
@@ -401,8 +382,7 @@ async def test_a_store_that_cannot_be_read_is_told(theatre: Theatre, pilot: Pilo
     await theatre.open(pilot, "3", "right_curly_bracket")
     assert "does not exist yet" in on_screen(pilot)
     hidden.rename(theatre.store.path)
-    await pilot.press("f5")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f5")
     assert len(ids(pilot)) == 4
 
 
@@ -429,8 +409,7 @@ async def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre, pil
 async def test_an_order_that_no_heading_shows_is_said(theatre: Theatre, pilot: Pilot) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("s", "d")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "s", "d")
     assert "by when ▴" in on_screen(pilot)
     assert ids(pilot) == [FIRST, HELD, SECOND, THIRD]
 
@@ -441,15 +420,12 @@ async def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_fou
 ) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("space", "j", "space", "C")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "space", "j", "space", "C")
     title = on_screen(pilot).splitlines()[1]
     assert title.index(HELD) < title.index(SECOND)
-    await pilot.press("q", "g", "enter", "slash", *"skip", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "q", "g", "enter", "slash", *"skip", "enter")
     assert "“skip” 1 of 2" in on_screen(pilot)
-    await pilot.press("right_square_bracket")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "right_square_bracket")
     assert FIRST in on_screen(pilot)
     assert "“skip” 1 of 2" in on_screen(pilot)
 
@@ -467,22 +443,18 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await some_verdicts(theatre)
         await theatre.open(pilot, "3", "right_curly_bracket")
         await filtered(theatre, pilot, "outcome:fail")
-        await pilot.press("enter", "backslash", "s", "d", "S", "asterisk")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "enter", "backslash", "s", "d", "S", "asterisk")
         await theatre.tick(pilot)
         assert f"★ {under_cursor(pilot)}" in on_screen(pilot)
 
     async def second(pilot: Pilot) -> None:
         await theatre.open(pilot, "3", "right_curly_bracket")
         assert "by when ▾" in on_screen(pilot)
-        await pilot.press("F", "up")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "F", "up")
         assert "2 shown of 4 judged" in on_screen(pilot)
-        await pilot.press("escape", "apostrophe")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "escape", "apostrophe")
         assert "Conversations with a star" in on_screen(pilot)
-        await pilot.press("enter")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, ConversationScreen)
         starred = remembering(theatre, memory).preferences.views.stars[0]
         assert str(starred.key) in on_screen(pilot)
@@ -499,8 +471,7 @@ def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path:
     async def first(pilot: Pilot) -> None:
         await some_verdicts(theatre)
         await theatre.open(pilot, "3", "right_curly_bracket")
-        await pilot.press("down", "down")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "down", "down")
         assert under_cursor(pilot) == SECOND
 
     async def second(pilot: Pilot) -> None:
@@ -580,16 +551,14 @@ async def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(
     await theatre.prepare(3)
     await theatre.judge(await theatre.play(1), justification="It says why. " * 200)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("tab", "pagedown")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "tab", "pagedown")
     detail = pilot.app.screen.query_one("#detail", TranscriptView)
     top = detail.top
     assert top > 0
     await theatre.judge(await theatre.play(2))
     await theatre.tick(pilot, 1.1)
     await theatre.tick(pilot)
-    await pilot.press("f5")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "f5")
     assert "2 judged" in on_screen(pilot)
     assert detail.top == top
 

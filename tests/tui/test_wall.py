@@ -86,11 +86,9 @@ async def test_it_is_held_still_and_leads_to_the_conversation_and_back(
     await theatre.tick(pilot)
     assert "frozen  +1 message" in on_screen(pilot)
     assert "Is it not?" not in on_screen(pilot)
-    await pilot.press("p", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "p", "enter")
     assert isinstance(pilot.app.screen, ConversationScreen)
-    await pilot.press("q")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "q")
     assert "Wall" in on_screen(pilot)
 
 

@@ -45,11 +45,9 @@ async def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre, pi
     assert str(row_of(1, TARGETS[0]).unit) in shown
     assert "Try again later" in told(pilot)
 
-    await pilot.press("enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "enter")
     assert "▸ 2 the provider has too much to do" in on_screen(pilot)
-    await pilot.press("down", "down")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "down", "down")
     assert SHAPELESS in told(pilot)
 
 
@@ -69,8 +67,7 @@ async def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_r
     at = f"✗ evaluate m01_s001_v01__{TARGETS[1]} "
     places = {line.removeprefix(at).split()[0] for line in lines if line.startswith(at)}
     assert places == {BENCHMARK, "another"}
-    await pilot.press("end", "up", "up")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "end", "up", "up")
     assert f"2× {SHAPELESS}" in told(pilot)
 
 
@@ -113,13 +110,11 @@ async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
     assert len(starts) == 1  # numbers of one digit and of two end in one column
 
     assert "Enter unfold" in on_screen(pilot)
-    await pilot.press("enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "enter")
     assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
     assert "Enter fold" in on_screen(pilot)
 
-    await pilot.press("down", "space", "space", "home", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "down", "space", "space", "home", "enter")
     lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
     assert "2 marked" in lines[0]
     assert f"▸ {FOLDED_FROM} the provider has too much to do 2 marked {whose}" in lines
@@ -130,12 +125,10 @@ async def test_enter_opens_the_conversation_that_failed_and_q_leads_back(
 ) -> None:
     await some_failures(theatre)
     await theatre.open(pilot, "3", "X")
-    await pilot.press("j", "enter")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "j", "enter")
     assert isinstance(pilot.app.screen, ConversationScreen)
     assert "m01_s001_v01__steadfast" in on_screen(pilot)
-    await pilot.press("q")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "q")
     assert "3 failed" in on_screen(pilot)
 
 
@@ -162,8 +155,7 @@ async def test_a_failure_tells_how_its_calls_went_the_newest_first(
         )
     await theatre.end(take, StopReason.TARGET_FAILED)
     await theatre.open(pilot, "3", "X")
-    await pilot.press("down")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "down")
     await theatre.tick(pilot)
     text = told(pilot)
     assert "target openai:gpt rate_limited 429 after 0.4 s 429: rate limit" in text
@@ -173,8 +165,7 @@ async def test_a_failure_tells_how_its_calls_went_the_newest_first(
     await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
     # the list waits ten times as long as it took to make
     await theatre.tick(pilot, 600)
-    await pilot.press("down")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "down")
     await theatre.tick(pilot)
     assert "None was made shortly before." in told(pilot)
 
@@ -191,8 +182,7 @@ async def test_one_the_marked_a_group_or_all_are_tried_again(
     await theatre.answered(pilot)
     await pilot.press("j", "a")
     await theatre.answered(pilot)
-    await pilot.press("space", "G", "space")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "space", "G", "space")
     assert "2 marked" in on_screen(pilot)
     await pilot.press("a")
     await theatre.answered(pilot)
@@ -277,8 +267,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
     async def script(pilot: Pilot) -> None:
         await some_failures(theatre)
         await theatre.open(pilot, "3", "X")
-        await pilot.press("A")
-        await theatre.tick(pilot)
+        await theatre.press(pilot, "A")
         assert f"crosswind run {BENCHMARK}" in " ".join(on_screen(pilot).split())
 
     theatre.perform(script)

@@ -49,11 +49,9 @@ async def test_workers_are_listed_by_a_key_that_is_there_only_with_them(
     await theatre.tick(pilot)
     assert "2 workers · 37 calls in flight · 11.5/s  H lists them" in on_screen(pilot)
     assert NEAR.name not in on_screen(pilot)
-    await pilot.press("H")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "H")
     assert f"{NEAR.name}  {NEAR.host}  {NEAR.words}"[:78] in on_screen(pilot)
-    await pilot.press("H")
-    await theatre.tick(pilot)
+    await theatre.press(pilot, "H")
     assert NEAR.name not in on_screen(pilot)
 
 

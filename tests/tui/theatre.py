@@ -255,6 +255,11 @@ class Theatre:
         pilot.app.tick()
         await pilot.pause()
 
+    async def press(self, pilot: Pilot, *keys: str) -> None:
+        """Press keys, and have the app look once."""
+        await pilot.press(*keys)
+        await self.tick(pilot)
+
     async def open(self, pilot: Pilot, *keys: str) -> None:
         """The screen that these keys open, filled."""
         await self.tick(pilot)
