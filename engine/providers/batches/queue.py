@@ -453,9 +453,10 @@ def _waiting_words(batches: Sequence[Batch], trouble: str) -> str:
         return "collected for a batch"
     since = min(batch.at for batch in out)
     untils = [batch.until for batch in out if batch.until is not None]
-    until = f", until {max(untils):%d %b %H:%M} UTC at the latest" if untils else ""
+    # Live has room for little more than this
+    until = f", until {max(untils):%d %b %H:%M}" if untils else ""
     count = "in a batch" if len(out) == 1 else f"in {plural(len(out), 'batch', 'batches')}"
-    return f"{count} since {since:%d %b %H:%M} UTC{until}"
+    return f"{count} since {since:%d %b %H:%M}{until} UTC"
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.batches import queue
 from engine.store.database import open_store
+from tests.engine.commands import crosswind
 from tests.engine.wire.batched import NAME, asked, full_price, judged_usd, prepare, verdicts
 from tests.engine.wire.workplace import VARIABLES, SleptTime, Workplace
 from tests.killing.batches import kill_at
@@ -148,12 +149,14 @@ def test_a_run_that_is_stopped_leaves_its_batch_to_the_next(place: Workplace) ->
     prepare(place)
     place.server.batches.held = True
     [said] = run_until(place, is_out(place))
-    assert re.sub(r"\d\d \w{3} \d\d:\d\d", "…", said) == (
-        "in a batch since … UTC, until … UTC at the latest"
-    )
-    assert lines(place) == [
-        "3 calls to evaluator in a batch since … UTC, until … UTC at the latest (up to …)"
-    ]
+    assert re.sub(r"\d\d \w{3} \d\d:\d\d", "…", said) == ("in a batch since …, until … UTC")
+    told = "3 calls to evaluator in a batch since … UTC, until … UTC at the latest (up to …)"
+    assert lines(place) == [told]
+    status = crosswind(place.root, "status").words
+    listed = crosswind(place.root, "status", "--json").json()["batches"]
+    before = crosswind(place.root, "run", "--dry-run").words
+    for words in (status, *listed, before):
+        assert told in re.sub(r"\d\d \w{3} \d\d:\d\d|\$[\d.]+", "…", words)
     with place.reader() as reader:
         assert reader.unsettled_usd() == 0, "what is out is not cut off"
     place.server.batches.held = False
