@@ -169,7 +169,10 @@ READING = """
 import sys, threading
 from engine.cli.command_line import parse
 from engine.cli.main import guarded
+from tui import app
 from tui.launch import open_app
+
+app.is_cut = lambda: False  # this is no terminal, which would end it after some seconds
 
 def hear(event, arguments):
     if event == "import" and arguments[0] == "engine.cli.session":
