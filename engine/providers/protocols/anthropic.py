@@ -14,10 +14,11 @@ from engine.providers.protocols.base import (
     COUNTS,
     FINISHES,
     ChatRequest,
+    Dialect,
     InStreamError,
     MessageGroup,
     PromptCache,
-    Tokens,
+    ReplyParser,
     count,
     document,
     has_counts,
@@ -29,7 +30,6 @@ from engine.providers.protocols.base import (
     spoken_turns,
     tool_words,
 )
-from engine.providers.served_model import ServedNames
 from engine.providers.vendors import meaning_of_end
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
@@ -57,16 +57,11 @@ _UNTAKEN: Final = frozenset(
 the description, and the answer is checked against them here anyway."""
 
 
-class AnthropicDialect:
+class AnthropicDialect(Dialect):
     """The messages protocol."""
 
-    @property
-    def fills_template(self) -> bool:
-        return False
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return (Step.JSON_SCHEMA, Step.PROMPT)
+    __slots__ = ()
+    steps = (Step.JSON_SCHEMA, Step.PROMPT)
 
     def headers(self, ask: ChatRequest) -> Mapping[str, str]:
         return {"anthropic-version": VERSION_WITH_SAMPLING if _samples(ask) else VERSION}
@@ -193,38 +188,14 @@ def plain_schema(schema: JsonSchema, least: Collection[int] | None = ()) -> dict
     return plain
 
 
-class AnthropicReplyParser:
+class AnthropicReplyParser(ReplyParser):
     """Parses a stream of message events."""
 
-    __slots__ = (
-        *("_tools", "ended", "finish", "instead", "named", "oddity", "provider", "settled"),
-        *("thoughts", "tokens", "unexplained"),
-    )
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.tokens = Tokens()
-        self.finish: Finish | None = None
-        self.ended = False
-        self.settled = False
-        self.thoughts: list[str] = []
-        self.named = ServedNames()
-        self.provider: str | None = None
-        self.oddity: str | None = "ends its replies without `message_stop`"
-        self.instead: str | None = None
-        self.unexplained = False
-        self._tools: list[str] = []
-
-    @property
-    def whole(self) -> bool:
-        return self.ended or self.finish is not None
-
-    @property
-    def closing(self) -> bool:
-        return self.finish is not None
-
-    @property
-    def sure(self) -> bool:
-        return self.ended or self.settled
+        super().__init__()
+        self.oddity = "ends its replies without `message_stop`"
 
     def feed(self, data: str) -> str | None:
         if is_end_mark(data):
@@ -243,7 +214,7 @@ class AnthropicReplyParser:
                 if not isinstance(block, dict):
                     return None
                 if block.get("type") == "tool_use":
-                    note_tool(self._tools, block.get("name"))
+                    note_tool(self.tools, block.get("name"))
                 text = block.get("text")
                 return text if isinstance(text, str) and text else None
             case "message_start":
@@ -264,7 +235,7 @@ class AnthropicReplyParser:
                 self.ended = True
                 self.unexplained = self.finish is None
                 unnamed = "ends its replies without a `stop_reason`" if self.unexplained else None
-                self.oddity = tool_words(self._tools) or unnamed
+                self.oddity = tool_words(self.tools) or unnamed
                 return None
             case _:
                 if is_error(event):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from engine.json_template import (
     FROM_COOKIES,
@@ -23,6 +23,7 @@ from engine.providers.model import Finish, MessageRole
 from engine.providers.protocols.base import (
     BREAK,
     ChatRequest,
+    Dialect,
     InStreamError,
     MessageGroup,
     is_end_mark,
@@ -47,7 +48,7 @@ def requested_model(template: Mapping[str, Any], model: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationDialect:
+class ApplicationDialect(Dialect):
     """How one application is asked and parsed. The template of its requests is their `extra_body`,
     in which placeholders are filled."""
 
@@ -60,13 +61,8 @@ class ApplicationDialect:
     session_from: str | None = None
     """Where it gives its name for the conversation; the first message is then sent without one."""
 
-    @property
-    def fills_template(self) -> bool:
-        return True
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return (Step.PROMPT,)
+    fills_template: ClassVar[bool] = True
+    steps: ClassVar[tuple[Step, ...]] = (Step.PROMPT,)
 
     def headers(self, ask: ChatRequest) -> Mapping[str, str]:
         is_first = not any(message.role is MessageRole.ASSISTANT for message in ask.messages)
@@ -156,7 +152,7 @@ class ApplicationReplyParser(OpenAIReplyParser):
         # an application need not mark the end: the end of its answer is enough
         if self._spoke:
             self.finish = self.finish or Finish.STOP
-            self.sure = True
+            self._sure = True
 
     def feed(self, data: str) -> str | None:
         if is_end_mark(data):

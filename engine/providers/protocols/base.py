@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from engine.display import one_line
 from engine.providers.attempts import Cause, Failure, failure_in, is_error
@@ -169,84 +170,88 @@ def tool_words(tools: Sequence[str]) -> str | None:
     return f"{CALLS_A_TOOL} that nobody offered ({', '.join(tools)})" if tools else None
 
 
-class ReplyParser(Protocol):
+class ReplyParser(ABC):
     """Parses the events of one stream and holds the results."""
 
-    tokens: Tokens
-    finish: Finish | None
-    """How the reply ended; None before that is known."""
-    ended: bool
-    """Whether nothing more will come."""
-    thoughts: list[str]
-    oddity: str | None
-    """What a person should know about how this server answers."""
-    instead: str | None
-    """The whole text, if the pieces were not what they should be."""
-    unexplained: bool
-    """Whether the end was marked without a reason."""
-    named: ServedNames
-    """The models that the reply names as its author."""
-    provider: str | None
-    """The provider of the model, if a gateway names it."""
+    __slots__ = (
+        *("ended", "finish", "instead", "named", "oddity", "provider", "settled", "thoughts"),
+        *("tokens", "tools", "unexplained"),
+    )
+
+    def __init__(self) -> None:
+        self.tokens = Tokens()
+        self.finish: Finish | None = None
+        """How the reply ended; None before that is known."""
+        self.ended = False
+        """Whether nothing more will come."""
+        self.settled = False
+        """Whether the reply is complete if a short silence follows: its reason to end came behind
+        its words."""
+        self.thoughts: list[str] = []
+        self.oddity: str | None = None
+        """What a person should know about how this server answers."""
+        self.instead: str | None = None
+        """The whole text, if the pieces were not what they should be."""
+        self.unexplained = False
+        """Whether the end was marked without a reason."""
+        self.named = ServedNames()
+        """The models that the reply names as its author."""
+        self.provider: str | None = None
+        """The provider of the model, if a gateway names it."""
+        self.tools: list[str] = []
+        """Names of tools that it called, in pieces."""
 
     @property
     def whole(self) -> bool:
         """Whether the reply is complete if the stream ends here."""
-        ...
+        return self.ended or self.finish is not None
 
     @property
     def closing(self) -> bool:
         """Whether a reason to end was given, so that a short silence ends the reply."""
-        ...
-
-    @property
-    def settled(self) -> bool:
-        """Whether the reply is complete if that silence follows: its reason to end came behind its
-        words."""
-        ...
+        return self.finish is not None
 
     @property
     def sure(self) -> bool:
         """Whether the reply is complete even if the stream breaks off here."""
-        ...
+        return self.ended or self.settled
 
+    @abstractmethod
     def feed(self, data: str) -> str | None:
         """Return the text in an event; empty if it advanced the reply without any text (reasoning,
         a beginning), None if it did not (a ping).
 
         Raises `BrokenStreamError` and `InStreamError`.
         """
-        ...
 
+    @abstractmethod
     def feed_document(self, data: str) -> str:
         """Return the reply in a response that is one document. Raises `InStreamError`."""
-        ...
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """A protocol: how requests are written and replies are parsed."""
 
-    @property
-    def fills_template(self) -> bool:
-        """Whether `body` is made from a person's template, and nothing is added to it."""
-        ...
-
-    @property
-    def steps(self) -> tuple[Step, ...]: ...
+    __slots__ = ()
+    fills_template: ClassVar[bool] = False
+    """Whether `body` is made from a person's template, and nothing is added to it."""
+    steps: ClassVar[tuple[Step, ...]] = tuple(Step)
 
     def headers(self, ask: ChatRequest) -> Mapping[str, str]:
         """Return headers in addition to those of the address and those of a person."""
-        ...
+        del ask
+        return {}
 
+    @abstractmethod
     def body(self, ask: ChatRequest) -> dict[str, Any]: ...
 
+    @abstractmethod
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
         """Return the parameters in the body, by their names in the configuration."""
-        ...
 
+    @abstractmethod
     def parser(self) -> ReplyParser:
         """Return a new parser, for one reply."""
-        ...
 
 
 def written_body(dialect: Dialect, ask: ChatRequest) -> bytes:

@@ -15,8 +15,9 @@ from engine.providers.protocols.base import (
     COUNTS,
     FINISHES,
     ChatRequest,
+    Dialect,
     InStreamError,
-    Tokens,
+    ReplyParser,
     count,
     document,
     has_counts,
@@ -28,7 +29,7 @@ from engine.providers.protocols.base import (
     spoken_turns,
     tool_words,
 )
-from engine.providers.served_model import LONGEST_NAME, ServedNames, amount
+from engine.providers.served_model import LONGEST_NAME, amount
 from engine.providers.vendors import Meaning, meaning_of_end
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
@@ -60,20 +61,8 @@ _RANGES: Final = frozenset(
 checked against them anyway."""
 
 
-class OpenAIDialect:
+class OpenAIDialect(Dialect):
     """The chat completions protocol."""
-
-    @property
-    def fills_template(self) -> bool:
-        return False
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
-
-    def headers(self, ask: ChatRequest) -> Mapping[str, str]:
-        del ask
-        return {}
 
     def body(self, ask: ChatRequest) -> dict[str, Any]:
         params = ask.params
@@ -174,7 +163,7 @@ def strict_schema(schema: JsonSchema, untaken: frozenset[str]) -> dict[str, Any]
     return strict
 
 
-class OpenAIReplyParser:
+class OpenAIReplyParser(ReplyParser):
     """Parses a stream of chunks."""
 
     __slots__ = (
@@ -187,31 +176,18 @@ class OpenAIReplyParser:
             "_grown",
             "_refused",
             "_spoke",
-            "_tools",
+            "_sure",
         ),
-        *("ended", "finish", "instead", "named", "oddity", "provider", "settled", "sure"),
-        *("thoughts", "tokens", "unexplained"),
     )
 
     def __init__(self) -> None:
-        self.tokens = Tokens()
-        self.finish: Finish | None = None
-        self.ended = False
-        self.settled = False
-        self.sure = False
-        self.thoughts: list[str] = []
-        self.named = ServedNames()
-        self.provider: str | None = None
-        self.oddity: str | None = None
-        self.instead: str | None = None
-        self.unexplained = False
+        super().__init__()
+        self._sure = False
         self._refused = False
         self._spoke = False
         """Whether there was text or reasoning."""
         self._chosen: bool | None = None
         """Whether there was a choice; None if no list of choices came either."""
-        self._tools: list[str] = []
-        """Names of tools that it called, in pieces."""
         self._model: object = None
         """The name in the event before, which is nearly always the same."""
         self._delta = "delta"
@@ -231,6 +207,10 @@ class OpenAIReplyParser:
     def closing(self) -> bool:
         # some servers give a reason before the first word, which may take minutes
         return self.finish is not None and (self._spoke or self.settled)
+
+    @property
+    def sure(self) -> bool:
+        return self._sure
 
     def feed(self, data: str) -> str | None:
         if not data.startswith("{") and is_end_mark(data):
@@ -261,7 +241,7 @@ class OpenAIReplyParser:
             self._delta, delta = "message", choice["message"]
         text = self._text_of(delta) if isinstance(delta, dict) else None
         if self.finish is not None and text is not None:
-            self.settled = self.sure = False
+            self.settled = self._sure = False
             self.oddity = "gives a reason to end before its reply ends"
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str):
@@ -294,7 +274,7 @@ class OpenAIReplyParser:
         if event.get("choices") == []:
             self._chosen = self._chosen or False
             # such as the usage, which comes last
-            self.settled = self.sure = self.finish is not None
+            self.settled = self._sure = self.finish is not None
 
     def feed_document(self, data: str) -> str:
         event = document(data)
@@ -311,7 +291,7 @@ class OpenAIReplyParser:
         self.ended = True
         if self.finish is None and self._explains:
             return
-        self.sure = True
+        self._sure = True
         if self.finish is None and self._chosen is False:
             # Google's endpoint answers so if its filter strikes
             self.finish = Finish.CONTENT_FILTER
@@ -359,8 +339,8 @@ class OpenAIReplyParser:
     def _note_tools(self, calls: object) -> None:
         for call in calls if isinstance(calls, list) else []:
             function = call.get("function") if isinstance(call, dict) else None
-            note_tool(self._tools, function.get("name") if isinstance(function, dict) else None)
-        self.oddity = tool_words(self._tools)
+            note_tool(self.tools, function.get("name") if isinstance(function, dict) else None)
+        self.oddity = tool_words(self.tools)
 
     def _text_of_parts(self, parts: list[Any]) -> str:
         """Join typed parts, as some servers send them, reasoning among them."""
@@ -389,8 +369,8 @@ class OpenAIReplyParser:
             self.finish = FINISHES.get(meaning, Finish.STOP)
         if bare or is_first:
             # before any words, or beside the first, a model that ends has hardly ended
-            self.settled = self._spoke or bool(self._tools) or self.finish is not Finish.STOP
-            self.sure = bare and self.settled
+            self.settled = self._spoke or bool(self.tools) or self.finish is not Finish.STOP
+            self._sure = bare and self.settled
         if self._refused and self.finish is Finish.STOP:
             self.finish = Finish.REFUSAL
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from engine.providers.attempts import Cause, Failure, failure_in, is_error
-from engine.providers.capabilities import BOUNDS, FOLDED_SYSTEM, SUMMARIES, Step
+from engine.providers.capabilities import BOUNDS, FOLDED_SYSTEM, SUMMARIES
 from engine.providers.model import Finish, MessageRole
 from engine.providers.protocols.base import (
     ChatRequest,
+    Dialect,
     InStreamError,
-    Tokens,
+    ReplyParser,
     count,
     document,
     has_counts,
@@ -23,7 +24,6 @@ from engine.providers.protocols.base import (
     tool_words,
 )
 from engine.providers.protocols.openai import response_format
-from engine.providers.served_model import ServedNames
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from openai.types.responses import ResponseTextConfigParam
@@ -40,20 +40,8 @@ _THOUGHTS: Final = frozenset(
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """The Responses protocol."""
-
-    @property
-    def fills_template(self) -> bool:
-        return False
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
-
-    def headers(self, ask: ChatRequest) -> Mapping[str, str]:
-        del ask
-        return {}
 
     def body(self, ask: ChatRequest) -> dict[str, Any]:
         params = ask.params
@@ -111,42 +99,14 @@ def _text(ask: ChatRequest) -> ResponseTextConfigParam:
     return {"format": cast("Any", {"type": form["type"], **form.get("json_schema", {})})}
 
 
-class ResponsesReplyParser:
+class ResponsesReplyParser(ReplyParser):
     """Parses a stream of typed events."""
 
-    __slots__ = (
-        *("_refused", "_tools", "ended", "finish", "instead", "named", "oddity", "provider"),
-        *("thoughts", "tokens", "unexplained"),
-    )
+    __slots__ = ("_refused",)
 
     def __init__(self) -> None:
-        self.tokens = Tokens()
-        self.finish: Finish | None = None
-        self.ended = False
-        self.thoughts: list[str] = []
-        self.named = ServedNames()
-        self.provider: str | None = None
-        self.oddity: str | None = None
-        self.instead: str | None = None
-        self.unexplained = False
+        super().__init__()
         self._refused = False
-        self._tools: list[str] = []
-
-    @property
-    def whole(self) -> bool:
-        return self.ended
-
-    @property
-    def closing(self) -> bool:
-        return self.ended
-
-    @property
-    def settled(self) -> bool:
-        return self.ended
-
-    @property
-    def sure(self) -> bool:
-        return self.ended
 
     def feed(self, data: str) -> str | None:
         if is_end_mark(data):
@@ -199,8 +159,8 @@ class ResponsesReplyParser:
 
     def _note_tool(self, item: object) -> None:
         if isinstance(item, dict) and str(item.get("type")).endswith("_call"):
-            note_tool(self._tools, item.get("name") or item.get("type"))
-            self.oddity = tool_words(self._tools)
+            note_tool(self.tools, item.get("name") or item.get("type"))
+            self.oddity = tool_words(self.tools)
 
     def _take(self, response: object, *, is_end: bool) -> None:
         """Take what the response as a whole says."""
@@ -219,7 +179,7 @@ class ResponsesReplyParser:
         if status in {"failed", "cancelled"} or response.get("error"):
             error = response.get("error") or {"message": f"the response is {status}"}
             raise InStreamError(failure_in({"error": error}, Cause.IN_STREAM))
-        self.ended = True
+        self.ended = self.settled = True
         self.finish = Finish.REFUSAL if self._refused else Finish.STOP
         if status == "incomplete":
             reason = details.get("reason") if isinstance(details, dict) else None
