@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, cast
 
 import anthropic
-import httpx2
 from anthropic.types.messages import MessageBatch
 from anthropic.types.messages.batch_create_params import Request
 
 from engine.providers.batches.lines import (
     MOST_LISTED,
-    ODD,
     encoded,
     json_lines,
     moment,
     provider_id_of,
+    translated,
 )
 from engine.providers.batches.queue import (
     NEVER,
     Batch,
-    BatchRefusedError,
-    BatchUnseenError,
     Line,
     Placed,
     Unsure,
@@ -46,6 +43,8 @@ _STATUSES: Final[Mapping[str, int]] = {
 }
 """The status of a response with this error; any other is the server's."""
 
+_translated = partial(translated, anthropic.APIStatusError, anthropic.AnthropicError)
+
 
 class AnthropicBatches:
     """As `BatchClient`."""
@@ -59,6 +58,8 @@ class AnthropicBatches:
             default_headers=headers,
             http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
         )
+        # without those that a variable of the environment names
+        self._client._custom_headers = headers  # noqa: SLF001
 
     async def submit(self, key: str, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> Placed:
         del key  # there is no place for it but the names of the calls
@@ -138,16 +139,3 @@ def _line(result: object) -> Line:
             return Line(_STATUSES.get(str(kind), 500), encoded(error))
         case _:
             return NEVER
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except anthropic.APIStatusError as error:
-        if error.status_code >= 500 or error.status_code == 408:
-            raise BatchUnseenError(f"the provider answers {error.status_code}") from None
-        raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
-    # some faults in a response are none of the client's own errors
-    except (anthropic.AnthropicError, httpx2.HTTPError, *ODD) as error:
-        raise BatchUnseenError(f"the provider cannot be asked: {type(error).__name__}") from None

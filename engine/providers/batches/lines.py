@@ -1,22 +1,47 @@
-"""What both providers' batches share: files of JSON lines, and dates. Pure."""
+"""What both providers' batches share: files of JSON lines, dates, and errors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
-from engine.providers.batches.queue import BatchUnseenError
+import httpx2
+
+from engine.providers.batches.queue import BatchRefusedError, BatchUnseenError, Line
 
 LONGEST_LINE: Final = 64_000_000
 """Bytes; more than any reply has."""
-ODD: Final = (ValueError, TypeError, AttributeError)
+_ODD: Final = (ValueError, TypeError, AttributeError)
 """What the clients raise beside their own errors for a response of another shape, which they do not
 check."""
 LONGEST_NAME: Final = 200
 MOST_LISTED: Final = 5_000
 """Batches of a list that are looked through, the newest first."""
+
+
+class _StatusError(Protocol):
+    """What both clients raise for a status other than success."""
+
+    status_code: int
+    response: httpx2.Response
+
+
+@contextmanager
+def translated(status_error: type[Exception], client_error: type[Exception]) -> Iterator[None]:
+    """Raise the errors of a client as `BatchRefusedError` and `BatchUnseenError`."""
+    try:
+        yield
+    except status_error as found:
+        error = cast("_StatusError", found)
+        if error.status_code >= 500 or error.status_code == 408:
+            raise BatchUnseenError(f"the provider answers {error.status_code}") from None
+        raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
+    # some faults in a response are none of the client's own errors
+    except (client_error, httpx2.HTTPError, *_ODD) as odd:
+        raise BatchUnseenError(f"the provider cannot be asked: {type(odd).__name__}") from None
 
 
 async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:

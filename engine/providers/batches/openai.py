@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal
 
-import httpx2
 import openai
 from openai.types import Batch as TheirBatch
 
 from engine.providers.batches.lines import (
     MOST_LISTED,
-    ODD,
     encoded,
     json_lines,
     moment,
     provider_id_of,
+    translated,
 )
 from engine.providers.batches.queue import (
     NEVER,
     Batch,
-    BatchRefusedError,
-    BatchUnseenError,
     Line,
     Placed,
 )
@@ -36,6 +33,8 @@ _CLOCKS_S: Final = 3600
 """Seconds by which the provider's clock may differ from ours."""
 _ENDED: Final = frozenset({"completed", "expired", "cancelled", "failed"})
 Path = Literal["/v1/chat/completions", "/v1/responses"]
+
+_translated = partial(translated, openai.APIStatusError, openai.OpenAIError)
 
 
 class OpenAIBatches:
@@ -126,16 +125,3 @@ def _line(line: Mapping[str, Any]) -> Line:
     # sometimes it is 0, with a body that says nothing
     known = isinstance(status, int) and 200 <= status < 600
     return Line(status if known else 500, encoded(response.get("body")))
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except openai.APIStatusError as error:
-        if error.status_code >= 500 or error.status_code == 408:
-            raise BatchUnseenError(f"the provider answers {error.status_code}") from None
-        raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
-    # some faults in a response are none of the client's own errors
-    except (openai.OpenAIError, httpx2.HTTPError, *ODD) as error:
-        raise BatchUnseenError(f"the provider cannot be asked: {type(error).__name__}") from None
