@@ -15,8 +15,9 @@ from engine.analysis.overall import ALL
 from engine.benchmark import ConversationKey
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page
+from engine.cli.planning import ahead_of
 from engine.cli.pricing import checked
-from engine.cli.reviewing import PersonReview, ahead_of
+from engine.cli.reviewing import PersonReview
 from engine.cli.running import start
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition

@@ -259,3 +259,22 @@ def _reason(reason: str) -> str:
     if len(reason) > REASON:
         return f"{text}…"
     return text if text.endswith((".", "…")) else f"{text}."
+
+
+def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
+    """About ids that a person must approve before anything follows from them."""
+    rows = plural(len(waiting), "row")
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return (
+        f"{rows} {verb} for approval (`review: required`), as does all that follows from them; "
+        f"`crosswind review {benchmark}` lists them"
+    )
+
+
+def rejected_sentence(benchmark: str) -> str:
+    """About a benchmark whose metrics are all rejected."""
+    return (
+        f"every metric of {benchmark} is rejected, so nothing follows: `crosswind review "
+        f"{benchmark} --approve ID` brings one back, `crosswind run {benchmark} --force --stage "
+        "gen_metrics` has others written"
+    )

@@ -13,7 +13,8 @@ from typing import Any
 from engine.benchmark import base_id
 from engine.cli.commands.people import ReviewCommand
 from engine.cli.console import out, out_json, tell
-from engine.cli.pipelines import planning, writing
+from engine.cli.pipelines import writing
+from engine.cli.planning import planning
 from engine.cli.pricing import answered
 from engine.cli.session import Session
 from engine.cli.trusting import pass_gate

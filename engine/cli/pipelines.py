@@ -1,4 +1,4 @@
-"""Opens the pipeline of a session for writing, or its planner for reading."""
+"""Opens the pipeline of a session for writing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from engine.cli.session import Session
-from engine.pipeline.planner import Planner
 from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
@@ -25,10 +24,3 @@ def writing(session: Session) -> Iterator[Pipeline]:
             yield Pipeline(session.workspace, session.config, store.reader, store)
         finally:
             store.close()
-
-
-@contextmanager
-def planning(session: Session) -> Iterator[Planner]:
-    """A planner that reads the store, or a temporary empty one where there is none."""
-    with session.reader_or_empty() as reader:
-        yield Planner(session.workspace, session.config, reader)

@@ -12,7 +12,9 @@ from typing import Any, Final
 from engine.benchmark import Stage
 from engine.cli.commands.typed import Spends
 from engine.cli.console import tell
-from engine.cli.pipelines import planning, writing
+from engine.cli.lines import rejected_sentence, waiting_sentence
+from engine.cli.pipelines import writing
+from engine.cli.planning import planning
 from engine.cli.session import Session
 from engine.cli.trusting import pass_gate, require_trust
 from engine.config.schema import Config, ModelSpec
@@ -135,25 +137,6 @@ def _work_words(priced: PricedPlan) -> str:
     calls = calls_words(priced.total.calls)
     # what is written first decides how much follows
     return f"{calls}, {plan.calls[0].stage} first" if plan.assumed else calls
-
-
-def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
-    """About ids that a person must approve before anything follows from them."""
-    rows = plural(len(waiting), "row")
-    verb = "waits" if len(waiting) == 1 else "wait"
-    return (
-        f"{rows} {verb} for approval (`review: required`), as does all that follows from them; "
-        f"`crosswind review {benchmark}` lists them"
-    )
-
-
-def rejected_sentence(benchmark: str) -> str:
-    """About a benchmark whose metrics are all rejected."""
-    return (
-        f"every metric of {benchmark} is rejected, so nothing follows: `crosswind review "
-        f"{benchmark} --approve ID` brings one back, `crosswind run {benchmark} --force --stage "
-        "gen_metrics` has others written"
-    )
 
 
 def stage_lines(priced: PricedPlan) -> Iterator[str]:

@@ -14,10 +14,11 @@ from engine.cli.commands.people import ReviewCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engine_or_here
 from engine.cli.headless import run_headless
+from engine.cli.lines import waiting_sentence
 from engine.cli.linting import read_with
 from engine.cli.person_labels import WaitingLabels, person_named, this_account
 from engine.cli.pipelines import writing
-from engine.cli.pricing import confirm_order, waiting_sentence
+from engine.cli.pricing import confirm_order
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
@@ -29,14 +30,13 @@ from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import write_files
 from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order, Rewriting
-from engine.pipeline.planner import Planner, RemainingWork
+from engine.pipeline.planner import Planner
 from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review.acts import LONGEST_REASON
 from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState
-from engine.store.reader import Reader
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
 _SHOWN: Final = 60
@@ -282,12 +282,6 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
             f"{name}: {waiting_sentence(name, ids)}, `crosswind review {name} --approve ID …` "
             "lets it go on"
         )
-
-
-def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
-    """What remains to be done in a benchmark, reviews included. Raises `InputError` and
-    `StoreError`."""
-    return Planner(session.workspace, session.config, reader).remaining(name)
 
 
 def _action(arguments: ReviewCommand) -> ReviewAction | None:

@@ -24,6 +24,7 @@ from engine.cli.lines import (
     count_of,
     failure_lines,
     failures_json,
+    rejected_sentence,
     stopped_line,
     tell_failures,
     what_next,
@@ -33,7 +34,7 @@ from engine.cli.local_models import require_model
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.piloting import report_pilot
-from engine.cli.pipelines import planning
+from engine.cli.planning import ahead_of, planning
 from engine.cli.pricing import (
     STOPS,
     checked,
@@ -42,13 +43,12 @@ from engine.cli.pricing import (
     plan_lines,
     planned_json,
     plans_of,
-    rejected_sentence,
     spent_so_far,
     template_problems,
     total_lines,
 )
 from engine.cli.reporting import analyses_of, print_results
-from engine.cli.reviewing import ahead_of, rejected_of, tell_waiting, waiting_of
+from engine.cli.reviewing import rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem

@@ -17,11 +17,11 @@ from engine.cli.lines import (
     failure_lines,
     failures_json,
     price_stop,
+    rejected_sentence,
     tally_of,
     what_next,
 )
-from engine.cli.pricing import rejected_sentence
-from engine.cli.reviewing import ahead_of
+from engine.cli.planning import ahead_of
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.errors import InputError

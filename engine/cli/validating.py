@@ -15,7 +15,7 @@ from engine.cli.commands.at_work import ValidateCommand
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
 from engine.cli.lines import failure_lines, what_next
-from engine.cli.pipelines import planning
+from engine.cli.planning import planning
 from engine.cli.pricing import (
     STOPS,
     answered,

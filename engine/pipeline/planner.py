@@ -34,7 +34,6 @@ from engine.pipeline.order import Order, WorkReason
 from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios
 from engine.pipeline.review.reviews import Reviews, is_required
-from engine.pipeline.review.rewriting import rewritable
 from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.states import corrections
 from engine.progress import StateCorrection
@@ -117,7 +116,7 @@ class Planner:
             yield from _raised(partial(check_scenarios, bench))
             if (again := order.rewrite.get(bench.name)) is not None:
                 reviews = Reviews.of(bench.definition, bench.reader)
-                yield from _raised(partial(rewritable, reviews, again.id))
+                yield from _raised(partial(reviews.rewritable, again.id))
             yield from _no_longer_asked_for(bench, order)
             if Stage.SIMULATE in order.stages:
                 yield from _without_pressure(bench)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.benchmark import ConversationKey, Metric, Stage, Track, base_id
+from engine.benchmark import ConversationKey, Stage
 from engine.checks import CheckKind
-from engine.jury import AskedConversations
-from engine.statistics.clusters import Cluster, intraclass_correlation
-from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
-from engine.store.records import VerdictRow
 from engine.store.tables import CheckRow, StoredTake, Verdict
 
 
@@ -62,82 +56,3 @@ class StoredConversations:
         """The newest usable check of each kind, without those that had nothing to ask about."""
         newest = {row.kind: row for row in self.checks.get(take, ()) if row.unusable is None}
         return [row for row in newest.values() if row.answers]
-
-
-Cell = tuple[str, Track, str]
-"""Target, track and metric."""
-
-
-class PassCount(NamedTuple):
-    """Passed and scored rows."""
-
-    passed: int
-    scored: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreCounts:
-    """Pass rates and counts of everything scored so far."""
-
-    rates: Mapping[tuple[str, Track], Rate]
-    """By target and track."""
-    unsure: Collection[tuple[str, Track]]
-    """Rates that rest on too few base scenarios."""
-    passes: Mapping[Cell, PassCount]
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """The stored metrics, by id."""
-    through: int = 0
-    """The `seq` of the newest verdict included."""
-    failures: Mapping[Cell, VerdictRow] = field(default_factory=dict)
-    """The newest failure of each target and metric, where there is one."""
-    asked: AskedConversations | None = None
-    """The conversations that count; None for all."""
-
-
-def scores(
-    reader: Reader,
-    benchmark: str,
-    judges: Sequence[str] = (),
-    asked: AskedConversations | None = None,
-) -> ScoreCounts:
-    """Compute them for all targets and metrics with verdicts on conversations that are asked for.
-    `judges` are those whose verdicts count. Raises `StoreError`."""
-    rows = [
-        row
-        for row in reader.verdict_rows(benchmark, judges)
-        if asked is None or asked.why_not(row.key) is None
-    ]
-    cells = _clusters(rows)
-    correlation = intraclass_correlation(cells.values())
-    strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)
-    for (target, track, _metric), clusters in cells.items():
-        strata[target, track].append(clusters)
-    rates = {key: benchmark_rate(of_cell, correlation) for key, of_cell in strata.items()}
-    passes = {
-        cell: PassCount(
-            round(sum(cluster.total for cluster in of_cell)),
-            sum(cluster.size for cluster in of_cell),
-        )
-        for cell, of_cell in cells.items()
-    }
-    known = {key: rate for key, rate in rates.items() if rate is not None}
-    metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
-    unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
-    through = max((row.seq for row in rows), default=0)
-    failures = {_cell(row): row for row in rows if row.passed is False}
-    return ScoreCounts(known, unsure, passes, metrics, through, failures, asked)
-
-
-def _cell(row: VerdictRow) -> Cell:
-    return row.key.target_id, row.track, row.metric_id
-
-
-def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:
-    values: dict[Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row.passed is not None:
-            values[_cell(row)][base_id(row.key.scenario_id)].append(float(row.passed))
-    return {
-        cell: [Cluster.of(scores) for scores in by_cluster.values()]
-        for cell, by_cluster in values.items()
-    }

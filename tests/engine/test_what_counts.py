@@ -26,7 +26,8 @@ from engine.pipeline.counting import counts_in
 from engine.pipeline.labelling.labels import judged_conversations
 from engine.pipeline.report import build_report
 from engine.pipeline.results import decided_otherwise
-from engine.pipeline.stored_conversations import StoredConversations, scores
+from engine.pipeline.scores import scores
+from engine.pipeline.stored_conversations import StoredConversations
 from engine.store.browsing import Browser, Field, FilterTerm
 from engine.store.tables import TakeCount
 from tests.engine.commands import crosswind

@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Metric, Stage, State, Track
 from engine.pipeline.planner import RemainingWork
-from engine.pipeline.stored_conversations import Cell, PassCount, ScoreCounts
+from engine.pipeline.scores import Cell, PassCount, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tests.tui.theatre import BENCHMARK, METRIC, Theatre, failed_row, moved

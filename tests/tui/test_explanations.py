@@ -8,7 +8,7 @@ import pytest
 
 from engine.facts import NoteKind
 from engine.link import EngineState
-from engine.pipeline.stored_conversations import PassCount, ScoreCounts
+from engine.pipeline.scores import PassCount, ScoreCounts
 from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, failed_row, on_screen
 from tui.state.explanations import explain
 from tui.state.follower import DWELL

@@ -11,7 +11,7 @@ import pytest
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind, Writing
 from engine.link import Command, EngineState, ModelLimit, Wait
-from engine.pipeline.stored_conversations import scores
+from engine.pipeline.scores import scores
 from engine.store.tables import AttemptRow, MetricRow
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, told
 from tui.app import CrosswindApp

@@ -60,7 +60,7 @@ from tui.text.plot import tick_line
 from tui.widgets.lines import Entries, Entry, Lines
 
 if TYPE_CHECKING:
-    from engine.pipeline.stored_conversations import ScoreCounts
+    from engine.pipeline.scores import ScoreCounts
 
 BAR: Final = 20
 

@@ -24,7 +24,7 @@ from tui.text.wrap import first_rows, wrapped_lines
 
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
-    from engine.pipeline.stored_conversations import ScoreCounts
+    from engine.pipeline.scores import ScoreCounts
     from engine.store.records import VerdictRow
 
 LABEL: Final = 11

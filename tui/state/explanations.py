@@ -26,7 +26,7 @@ from tui.text.blocks import Block, Document, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 
 if TYPE_CHECKING:
-    from engine.pipeline.stored_conversations import ScoreCounts
+    from engine.pipeline.scores import ScoreCounts
 
 _SHOWN_UNITS: Final = 12
 _SHOWN_METRICS: Final = 6

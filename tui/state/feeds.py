@@ -20,7 +20,7 @@ from engine.store.records import VerdictRow
 from engine.watch import Watch
 
 if TYPE_CHECKING:
-    from engine.pipeline.stored_conversations import ScoreCounts
+    from engine.pipeline.scores import ScoreCounts
     from engine.statistics.rates import Rate
 
 
@@ -261,7 +261,7 @@ def _read(watch: Watch, benchmark: str) -> ScoreCounts:
     """Read through a separate connection: in a large store it takes a while, and the watch must not
     wait."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
-    from engine.pipeline.stored_conversations import ScoreCounts, scores
+    from engine.pipeline.scores import ScoreCounts, scores
 
     store = watch.reader.path
     if not store.exists():

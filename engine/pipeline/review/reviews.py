@@ -13,6 +13,7 @@ from engine.branches import Branch
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import one_line
+from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.lint import LintFinding, lint_metrics, lint_scenarios
 from engine.review import ReviewMode, ReviewState
@@ -207,6 +208,27 @@ class Reviews:
     def entry(self, name: str) -> ReviewEntry | None:
         """The entry with this id."""
         return next((entry for entry in self.entries() if entry.id == name), None)
+
+    def rewritable(self, name: str) -> ReviewEntry:
+        """The entry with this id, to be written again by a model. Raises `InputError` if it does
+        not exist, was rejected, or was written by a person."""
+        entry = self.entry(name)
+        if entry is None:
+            raise InputError(
+                Problem(f"there is no metric or scenario {name[:100]!r} to write again")
+            )
+        if entry.state is ReviewState.REJECTED:
+            raise InputError(Problem(f"{name} is rejected", hint="approve it first"))
+        is_base = entry.is_base and isinstance(entry.content, ScenarioRow) and entry.content.played
+        if is_base or (
+            entry.state is ReviewState.BY_HAND and not isinstance(entry.content, ScenarioRow)
+        ):
+            raise InputError(Problem(f"{name} was written by a person", hint="edit it instead"))
+        if isinstance(entry.content, ScenarioRow) and not entry.is_base:
+            base = self.rows.get(entry.content.scenario.base_id)
+            if base is None or not entry.content.scenario.demographic:
+                raise InputError(Problem(f"{name} has no base to be written from", hint="edit it"))
+        return entry
 
     def newest_act(self, key: ItemKey) -> ReviewRow | None:
         """The newest action on a key that was not undone."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engine.benchmark import Metric, Role, State
 from engine.config.benchmark_file import load_definition
-from engine.errors import InputError, Problem
+from engine.errors import InputError
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.generate import base_inputs, metric_inputs, variant_inputs
@@ -34,7 +34,8 @@ async def write_again(bench: RunContext, asked: Rewriting) -> bool:
 
     async def write() -> None:
         try:
-            entry = rewritable(await asyncio.to_thread(_reviews, bench), asked.id)
+            reviews = await asyncio.to_thread(_reviews, bench)
+            entry = reviews.rewritable(asked.id)
             if isinstance(entry.content, ScenarioRow):
                 await _scenario_again(bench, asked, entry, entry.content)
             else:
@@ -48,26 +49,6 @@ async def write_again(bench: RunContext, asked: Rewriting) -> bool:
     # only the rewrite failed: what exists is as good as before
     bench.store.tell(bench.state_row(asked.stage, asked.unit, State.DONE))
     return False
-
-
-def rewritable(reviews: Reviews, name: str) -> ReviewEntry:
-    """Return the entry to rewrite. Raises `InputError` if it does not exist, was rejected, or was
-    written by a person."""
-    entry = reviews.entry(name)
-    if entry is None:
-        raise InputError(Problem(f"there is no metric or scenario {name[:100]!r} to write again"))
-    if entry.state is ReviewState.REJECTED:
-        raise InputError(Problem(f"{name} is rejected", hint="approve it first"))
-    is_base = entry.is_base and isinstance(entry.content, ScenarioRow) and entry.content.played
-    if is_base or (
-        entry.state is ReviewState.BY_HAND and not isinstance(entry.content, ScenarioRow)
-    ):
-        raise InputError(Problem(f"{name} was written by a person", hint="edit it instead"))
-    if isinstance(entry.content, ScenarioRow) and not entry.is_base:
-        base = reviews.rows.get(entry.content.scenario.base_id)
-        if base is None or not entry.content.scenario.demographic:
-            raise InputError(Problem(f"{name} has no base to be written from", hint="edit it"))
-    return entry
 
 
 def _reviews(bench: RunContext) -> Reviews:
