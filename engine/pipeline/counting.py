@@ -3,7 +3,7 @@ than the store says, or is stale."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import ConversationKey, Metric
@@ -74,14 +74,15 @@ def counts_in(workspace: Workspace, config: Config, benchmark: str, reader: Read
 
 
 def wanted_conversations(
-    definition: Definition, config: Config, reader: Reader
+    definition: Definition, config: Config, reader: Reader, *, but: Collection[str] = ()
 ) -> Iterator[WantedConversation]:
     """Yield every conversation that is asked for: every playable scenario of every current metric,
-    with every target and sample."""
+    with every target and sample; without those whose ids are in `but`."""
     asked = asked_of(definition, config, reader)
     metrics = {metric.id: metric for metric in definition.metrics}
     rows = {row.scenario.id: row for row in reader.scenarios(definition.name)}
-    for key in asked.conversations():
+    left = (name for name in asked.ids if name not in but)
+    for key in map(ConversationKey.parse, left) if but else asked.conversations():
         row = rows[key.scenario_id]
         yield WantedConversation(key, row, metrics[row.scenario.metric_id])
 

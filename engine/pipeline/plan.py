@@ -22,7 +22,7 @@ from engine.config.schema import Config, ModelSpec, Target
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import NOTHING, CostEstimate, Estimator
 from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
-from engine.pipeline.counting import WantedConversation, wanted_conversations
+from engine.pipeline.counting import WantedConversation, asked_of, wanted_conversations
 from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
@@ -32,7 +32,7 @@ from engine.pipeline.generate import (
     stale_scenarios,
     written_metrics,
 )
-from engine.pipeline.judge import Asking, JudgingPlanner, PlannedJudging
+from engine.pipeline.judge import Asking, JudgingPlanner, PlannedJudging, Voter, askings_of
 from engine.pipeline.order import Order, PriceRange, Rewriting, WorkItem, WorkReason
 from engine.pipeline.play import ConversationPlanner, PlannedConversation, pilot_of
 from engine.pipeline.review.reviews import is_required
@@ -83,10 +83,12 @@ class RunPlan:
     to_begin: Mapping[str, int] = field(default_factory=dict)
     """By target: conversations of which nothing is stored, of written and of known unwritten
     scenarios."""
-    made: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    made: Mapping[Stage, set[str]] = field(default_factory=dict)
     """By stage: ids of rows of work of which there is a result."""
-    wanted: Mapping[Stage, Collection[str]] = field(default_factory=dict)
+    wanted: Mapping[Stage, set[str]] = field(default_factory=dict)
     """By stage: ids of rows of work that the benchmark still asks for."""
+    settled: frozenset[str] = frozenset()
+    """Ids of conversations that are played and judged and need nothing, as far as was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,12 @@ def plan_run(
     metrics = plan_metrics(bench, order) if writes_metrics else []
     # only what is stale depends on what a verdict with a result was made from
     brief = not (with_stale or order.stale)
-    stored = StoredConversations.of(bench.reader, bench.name, brief=brief)
+    stored = StoredConversations.of(
+        bench.reader,
+        bench.name,
+        brief=brief,
+        settled_by=_settling_votes(bench, order, evaluator) if brief else (),
+    )
     # newly written metrics wait for approval, and nothing follows from them before
     follows = not is_required(bench.config, bench.name)
     if metrics and not follows:
@@ -153,8 +160,20 @@ def plan_run(
             following.to_begin,
             made,
             wanted,
+            stored.settled & wanted[Stage.EVALUATE],
         )
     return _plan_with_new_metrics(bench, order, evaluator, stored, metrics, with_stale=with_stale)
+
+
+def _settling_votes(
+    bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None
+) -> Sequence[Voter]:
+    """The judges and passes whose results leave nothing to do for a conversation; none where an
+    order may ask for more."""
+    is_plain = not (order.again or order.force or order.pilot or order.replay or evaluator)
+    if not is_plain or bench.config.checks.kinds:
+        return ()
+    return [asking.voter for asking in askings_of(bench.config, None)]
 
 
 def _plan_with_new_metrics(
@@ -183,19 +202,21 @@ def _plan_with_new_metrics(
 
 def _rows_of(
     bench: BenchmarkContext, stored: StoredConversations, open_rows: Collection[str]
-) -> tuple[Mapping[Stage, Collection[str]], Mapping[Stage, Collection[str]]]:
+) -> tuple[Mapping[Stage, set[str]], Mapping[Stage, set[str]]]:
     """`made` and `wanted` of a plan. `open_rows` are to be done or wait for approval."""
-    metrics = bench.metrics.keys()
+    metrics = {*bench.metrics}
     written = {row.scenario.id for row in bench.reader.scenarios(bench.name)}
-    keys = wanted_conversations(bench.definition, bench.config, bench.reader)
-    conversations = {str(conversation.key) for conversation in keys}
+    asked = asked_of(bench.definition, bench.config, bench.reader)
+    conversations = {*asked.ids}
+    settled = stored.settled & conversations
     made = {
         Stage.GEN_METRICS: {bench.name} if metrics or rejected_metrics(bench) else set(),
         # a metric is not open either where a person has taken all of its scenarios out
         Stage.GEN_SCENARIOS: written | {metric_of(id_) for id_ in written} | metrics - {*open_rows},
-        Stage.SIMULATE: conversations & {str(key) for key in stored.counting},
+        Stage.SIMULATE: (conversations & {*map(str, stored.counting)}) | settled,
         Stage.EVALUATE: conversations
-        & {str(key) for key, (_, verdicts) in stored.counting.items() if verdicts},
+        & {str(key) for key, (_, verdicts) in stored.counting.items() if verdicts}
+        | settled,
     }
     wanted = {
         Stage.GEN_METRICS: {bench.name},
@@ -238,7 +259,8 @@ def _following(
     writes = Stage.GEN_SCENARIOS in stages and order.includes_generation(bench.name)
     scenarios = plan_scenarios(bench, order) if writes else None
     unwritten = _UnwrittenWork() if scenarios is None else _unwritten(bench, order, scenarios)
-    wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
+    asked = bench.definition, bench.config, bench.reader
+    wanted = list(wanted_conversations(*asked, but=stored.settled))
     if order.pilot:
         wanted, unwritten = _pilot(order, wanted, unwritten)
     talk, judging = _planners(bench, order, evaluator, stored)

@@ -22,7 +22,8 @@ def corrections(bench: BenchmarkContext, plan: RunPlan) -> list[StateCorrection]
     try failed. What the benchmark wants no longer, or cannot judge yet, is dropped. Only while no
     order is at work, as one that is announces and settles its own rows.
     """
-    stored = {stage: bench.reader.units(bench.name, stage) for stage in _STAGES}
+    reader = bench.reader
+    stored = {stage: reader.units(bench.name, stage, but=plan.settled) for stage in _STAGES}
     return [
         StateCorrection(bench.name, stage, row.unit, row.target, row.state, state)
         for stage in _STAGES

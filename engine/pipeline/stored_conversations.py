@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.benchmark import ConversationKey, Stage
@@ -26,14 +26,29 @@ class StoredConversations:
     """The reasons of failed rows of work, by stage and id."""
     takes: Sequence[StoredTake] = ()
     """Every take, by conversation and number."""
+    settled: frozenset[str] = frozenset()
+    """The ids of conversations that are played and judged, and left out of all above."""
 
     @classmethod
-    def of(cls, reader: Reader, benchmark: str, *, brief: bool = False) -> StoredConversations:
-        """Read all of them from the store, verdicts as `Reader.verdicts_of` does."""
+    def of(
+        cls,
+        reader: Reader,
+        benchmark: str,
+        *,
+        brief: bool = False,
+        settled_by: Collection[tuple[str, int]] = (),
+    ) -> StoredConversations:
+        """Read all of them from the store, verdicts as `Reader.verdicts_of` does; without those
+        that have all they need where `settled_by`, judges and passes, is all that is asked."""
         checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
         for check in reader.checks(benchmark):
             checks[check.take].append(check)
-        takes = reader.takes(benchmark)
+        failed = {(row.stage, row.unit): row.reason or "" for row in reader.failed_units(benchmark)}
+        settled: frozenset[str] = frozenset()
+        if settled_by:
+            settled = reader.judged_conversations(benchmark, settled_by)
+            settled -= {unit for stage, unit in failed if stage is Stage.SIMULATE}
+        takes = reader.takes(benchmark, but=settled)
         # takes are ordered by number, so the last of each key remains
         finished = {take.key: take for take in takes if take.finished}
         verdicts = reader.verdicts_of((take.seq for take in finished.values()), brief=brief)
@@ -42,9 +57,8 @@ class StoredConversations:
             takes=takes,
             counting={key: (take, verdicts[take.seq]) for key, take in finished.items()},
             checks=dict(checks),
-            failed={
-                (row.stage, row.unit): row.reason or "" for row in reader.failed_units(benchmark)
-            },
+            failed=failed,
+            settled=settled,
         )
 
     def unanswered_checks(self, take: int) -> set[CheckKind]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from sqlite3 import Row
 from typing import Final, TypeVar
@@ -82,6 +82,10 @@ _LEFT_OUT: Final = {
 _BRIEF_VERDICT: Final = ", ".join(
     f"{_LEFT_OUT[name]} AS {name}" if name in _LEFT_OUT else name for name in columns_of("verdict")
 )
+NEWEST: Final = 2**62
+"""Above every `seq`."""
+_LAST_PASSED: Final = "SELECT v.passed FROM verdict v WHERE v.take = t.seq AND v.source <> 'human'"
+_LATEST: Final = "ORDER BY v.seq DESC LIMIT 1"
 _IN_ORDER: Final = " GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 
 
@@ -126,6 +130,8 @@ class Reader:
         self.connection = connection
         """For modules of `engine.store` that query the same connection."""
         self.path = connection.path
+        self._scenarios: dict[str, tuple[tuple[object, ...], list[ScenarioRow]]] = {}
+        """Those that were read last, with the sums that they had then: plans read them often."""
 
     def close(self) -> None:
         """Close the connection, and with it all that share it."""
@@ -134,6 +140,7 @@ class Reader:
     def move_to(self, other: Reader) -> None:
         """Read from the store of `other` from now on; `other` must not be used any more."""
         self.connection.move_to(other.connection)
+        self._scenarios.clear()
 
     # For watchers
 
@@ -249,8 +256,13 @@ class Reader:
 
     def scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Return the newest row of each base scenario and variant, except removed ones."""
-        rows = self._newest_rows("scenario", "scenario_id", benchmark)
-        return [read(ScenarioRow, row) for row in rows if not row["removed"]]
+        sums = self.scenario_sums(benchmark, NEWEST)
+        before, kept = self._scenarios.get(benchmark, ((), []))
+        if sums != before:
+            rows = self._newest_rows("scenario", "scenario_id", benchmark)
+            kept = [read(ScenarioRow, row) for row in rows if not row["removed"]]
+            self._scenarios[benchmark] = sums, kept
+        return [*kept]
 
     def removed_scenarios(self, benchmark: str) -> frozenset[str]:
         """Return the ids that a person removed from the file and that did not come back."""
@@ -316,14 +328,22 @@ class Reader:
     # Takes and messages
 
     def takes(
-        self, benchmark: str, key: ConversationKey | None = None, *, target: str | None = None
+        self,
+        benchmark: str,
+        key: ConversationKey | None = None,
+        *,
+        target: str | None = None,
+        but: Collection[str] = (),
     ) -> list[StoredTake]:
         """Return takes by scenario, target, sample and number; of all conversations, of one, or of
-        one target."""
+        one target; `but` names conversations to leave out."""
         where, parameters = "t.benchmark = ?", [benchmark]
         if target is not None:
             where += " AND t.target = ?"
             parameters.append(target)
+        if but:
+            where += f" AND {CONV_ID} NOT IN (SELECT value FROM json_each(?))"
+            parameters.append(json.dumps(list(but)))
         return self._takes(where, parameters, key=key)
 
     def counting_take(self, benchmark: str, key: ConversationKey) -> StoredTake | None:
@@ -488,6 +508,29 @@ class Reader:
         verdicts = self.verdicts_of(take.seq for take in takes)
         return [(take, verdicts[take.seq]) for take in takes]
 
+    def judged_conversations(
+        self, benchmark: str, voters: Collection[tuple[str, int]]
+    ) -> frozenset[str]:
+        """Return the conversations whose newest take is finished and has a result, as their newest
+        verdict, from each of these judges and passes; or from none of them, and from another model
+        last. `voters` must not be empty."""
+        rows = self.connection.all(
+            "WITH voter AS MATERIALIZED ("
+            "  SELECT value ->> 0 AS judge, value ->> 1 AS number FROM json_each(?2)) "
+            f"SELECT {CONV_ID} FROM take t WHERE t.benchmark = ?1 "
+            "AND (SELECT finished FROM take_end WHERE take = t.seq ORDER BY seq DESC LIMIT 1) "
+            "AND NOT EXISTS (SELECT 1 FROM take n WHERE n.benchmark = ?1"
+            "  AND n.scenario_id = t.scenario_id AND n.target = t.target AND n.sample = t.sample"
+            "  AND n.number > t.number) "
+            f"AND (NOT EXISTS (SELECT 1 FROM voter WHERE ({_LAST_PASSED} AND v.judge = voter.judge"
+            f"    AND v.number = voter.number {_LATEST}) IS NULL) "
+            f"  OR (({_LAST_PASSED} {_LATEST}) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM voter, "
+            "    verdict v WHERE v.take = t.seq AND v.judge = voter.judge"
+            "    AND v.number = voter.number AND v.source <> 'human')))",
+            (benchmark, json.dumps(list(voters))),
+        )
+        return frozenset(row[0] for row in rows)
+
     def verdict_rows(
         self,
         benchmark: str | None = None,
@@ -562,11 +605,15 @@ class Reader:
 
     # Work and calls
 
-    def units(self, benchmark: str, stage: Stage) -> dict[str, StateRow]:
-        """Return the newest state of each row of work, by its id."""
+    def units(
+        self, benchmark: str, stage: Stage, *, but: Collection[str] = ()
+    ) -> dict[str, StateRow]:
+        """Return the newest state of each row of work, by its id; of those that `but` names, only
+        if they are not done."""
         rows = self.connection.all(
-            "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit",
-            (benchmark, stage.value),
+            "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit "
+            "HAVING state <> 'done' OR unit NOT IN (SELECT value FROM json_each(?))",
+            (benchmark, stage.value, json.dumps(list(but))),
         )
         return {row.unit: row for row in read_all(StateRow, rows)}
 

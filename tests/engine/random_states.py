@@ -66,10 +66,11 @@ def _edited(place: Place, dice: random.Random) -> None:
 
 def _rejected(place: Place, dice: random.Random) -> None:
     with place.reader() as reader:
-        names = [row.scenario.id for row in reader.scenarios("giving-in") if row.played]
+        names = sorted({row.scenario.base_id for row in reader.scenarios("giving-in")})
     if names:
         name = dice.choice(names)
-        crosswind(place.root, "review", "giving-in", "--reject", name, "--reason", "x", "--as", "p")
+        words = ("--reject", name, "--reason", "x", "--by", "p")
+        crosswind(place.root, "review", "giving-in", *words, code=0)
 
 
 def _again(place: Place, dice: random.Random) -> None:
@@ -90,7 +91,8 @@ def _imported(place: Place, dice: random.Random) -> None:
     if is_played:
         logs = other.root / "logs"
         crosswind(other.root, "export", "inspect", "--out", str(logs), code=0)
-        crosswind(place.root, "import", str(logs), code=0)
+        # 1 where a person has edited a scenario here, whose conversations are not taken then
+        assert crosswind(place.root, "import", str(logs)).code in {0, 1}
 
 
 def _stale(place: Place, dice: random.Random) -> None:

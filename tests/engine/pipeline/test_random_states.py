@@ -17,6 +17,10 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.models import open_offline
+from engine.pipeline.order import Order
+from engine.pipeline.plan import plan_run
+from engine.pipeline.planner import Planner
+from engine.pipeline.states import corrections
 from engine.providers.scripted.models import offline_model
 from engine.watch import Watch
 from tests.engine.commands import crosswind
@@ -70,6 +74,7 @@ def hold(root: Path, seed: int) -> None:
     place, acts = random_state(root, seed)
     try:
         agree(place)
+        plans_leave_out_what_is_settled(place)
         calls = crosswind(place.root, "run", "--dry-run", "--json").json()["total"]["calls"]
         heard, made = counting(place)
         assert heard.run().failed == 0
@@ -82,6 +87,18 @@ def hold(root: Path, seed: int) -> None:
     except AssertionError as error:
         error.add_note(f"after {', '.join(acts)}")
         raise
+
+
+def plans_leave_out_what_is_settled(place: Place) -> None:
+    """A plan that does not look at what is played and judged is the plan that looks at all."""
+    with place.reader() as reader:
+        planner = Planner(Workspace(place.root), load_config(place.config), reader)
+        order = Order(("giving-in",))
+        [bench] = planner.contexts(order)
+        brief, whole = (plan_run(bench, order, with_stale=stale) for stale in (False, True))
+        assert (brief.work, brief.calls) == (whole.work, whole.calls)
+        assert (brief.made, brief.wanted) == (whole.made, whole.wanted)
+        assert corrections(bench, brief) == corrections(bench, whole)
 
 
 def agree(place: Place, *, at_end: bool = False) -> None:
