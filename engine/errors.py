@@ -15,6 +15,8 @@ from typing import Final
 DONE: Final = 0
 FAILED: Final = 1
 """Came to its end, but some rows failed or a gate was missed."""
+REFUSED: Final = 2
+"""Not begun, because something is wrong."""
 STOPPED: Final = 3
 """Stopped before its end; can be resumed."""
 
@@ -22,7 +24,7 @@ STOPPED: Final = 3
 class CrosswindError(Exception):
     """The base class. `str()` gives the whole message for people."""
 
-    exit_code = 2
+    exit_code = REFUSED
 
 
 @dataclass(frozen=True, slots=True)

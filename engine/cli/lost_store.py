@@ -19,20 +19,12 @@ if TYPE_CHECKING:
 
 def session_with_store(session: Session, arguments: CliCommand, *, looks: bool) -> Session:
     """The session to continue with. If the store is gone and files hold earlier results, a person
-    on the terminal chooses to rebuild it from them or to start over; with `looks` there is only a
-    note.
-
-    Raises `InputError` where nobody can be asked, or neither is chosen.
-    """
+    on the terminal chooses to rebuild it from them or to start over; not with `looks`. Raises
+    `InputError` where neither is chosen."""
     words = session.unread()
-    if words is None:
+    # neither choice can be undone, so only a person makes it; else it is refused with all else
+    if words is None or looks or not sys.stdin.isatty():
         return session
-    if looks:
-        tell(f"note: {words}")
-        return session
-    # neither choice can be undone, so only a person makes it
-    if not sys.stdin.isatty():
-        session.refuse_unread()
     tell(words)
     match _read_choice():
         case "r":

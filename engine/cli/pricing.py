@@ -14,9 +14,9 @@ from engine.cli.commands.typed import Spends
 from engine.cli.console import tell
 from engine.cli.lines import rejected_sentence, waiting_sentence
 from engine.cli.pipelines import writing
-from engine.cli.planning import planning
+from engine.cli.planning import called_from_here, planning
 from engine.cli.session import Session
-from engine.cli.trusting import pass_gate, require_trust
+from engine.cli.trusting import pass_gate
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.errors import InputError, Problem
@@ -66,11 +66,11 @@ class PlannedOrder:
 
 def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
     """The plan of an order, priced; with `powers`, also the differences it could detect. Raises
-    `InputError` with all faults of the configuration."""
+    `InputError`."""
     named = order.evaluator
     evaluator = None if named is None else session.config.model_named(named)
     with planning(session) as planner:
-        benches = planner.check(order)
+        benches = planner.contexts(order)
         estimator = planner.estimator(*(() if evaluator is None else (evaluator,)))
         plans = [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches]
         return PlannedOrder(
@@ -102,6 +102,10 @@ def _doubts(estimator: Estimator, plans: Sequence[PricedPlan]) -> Iterator[str]:
                 f"{part.spec.label} is free by its `price`, but {part.spec.destination} is known "
                 f"to charge ${listed[0]:.4g} in, ${listed[1]:.4g} out per million tokens"
             )
+
+
+def called_by(plans: Sequence[PricedPlan]) -> list[ModelSpec]:
+    return [part.spec for part in _parts(plans)]
 
 
 def _parts(plans: Sequence[PricedPlan]) -> Iterator[Calls]:
@@ -301,13 +305,12 @@ def checked(
 
     Raises `InputError` and `StoreError`.
     """
-    templates = template_problems(session, order)
-    if templates:
-        raise InputError(templates)
+    with planning(session) as planner:
+        if refused := planner.refusals(order, anew=session.anew).all:
+            raise InputError(refused)
+        is_scripted = planner.is_scripted(order)
     session.require_store()
-    if session.is_scripted(order):
-        with planning(session) as planner:
-            planner.check(order)
+    if is_scripted:
         return PricedOrder(order)
     planned = plans_of(session, order, powers=False)
     notes = looked_first(session, planned.plans)
@@ -349,51 +352,25 @@ def within_budget(priced: PricedOrder, budget: float) -> PricedOrder:
     )
 
 
-def template_problems(session: Session, order: Order) -> list[Problem]:
-    """A problem for each benchmark whose description is still the template's."""
-    with planning(session) as planner:
-        return planner.templates(order)
-
-
 def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:
     """Warnings about the models that will be called; others may lack their keys. Raises
     `InputError` with what is certain to fail."""
-    # 0.14 s, beside 0.8 s for all else that a run loads; scripted models do not need it
+    # as slow to load as for `missing_for`
     from engine.doctor.preflight import look_first
 
-    called = _called_from_here(session, plans)
-    if not all(spec.is_offline for spec in called):
-        require_trust(session)
+    called = called_from_here(session, called_by(plans))
     return look_first(called, session.config, session.workspace.root, os.environ)
-
-
-STOPS: Final = "note: this would stop the run before it begins: "
-
-
-def missing_for(session: Session, plans: Sequence[PricedPlan]) -> Sequence[Problem]:
-    """What would stop a run of these plans, as far as that can be told without asking a server."""
-    called = _called_from_here(session, plans)
-    if not any(spec.is_remote or spec.is_local for spec in called):
-        return ()
-    from engine.doctor.preflight import missing_values  # slow to load, as above
-
-    root, path = session.workspace.root, session.config.path
-    return missing_values(called, path, root, os.environ)
-
-
-def _called_from_here(session: Session, plans: Sequence[PricedPlan]) -> Sequence[ModelSpec]:
-    called = [part.spec for part in _parts(plans)]
-    if session.config.cluster is not None and not session.workers:
-        # the workers have the keys and reach the servers: this machine may be unable to
-        called = [spec for spec in called if not spec.is_remote]
-    return called
 
 
 def confirm_order(session: Session, order: Order, arguments: Spends) -> Order | None:
     """The order as it is agreed to; None where it is declined. Asks on a terminal before money is
     spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
-    if not session.is_scripted(order):
-        pass_gate(session, arguments)
+    with planning(session) as planner:
+        is_scripted = planner.is_scripted(order)
+    if not is_scripted:
+        # where nobody can be asked, it is refused with all else that is
+        if getattr(arguments, "trust", False) or sys.stdin.isatty():
+            pass_gate(session, arguments)
         if not settled(session, arguments):
             return None
     budget = getattr(arguments, "budget", None) or PILOT_BUDGET
@@ -408,9 +385,9 @@ def settled(session: Session, arguments: Spends) -> bool:
     """Whether it is decided what calls that were cut off are counted as: by `--spent`, by an answer
     on a terminal, or by the run, which counts them in full. Raises `InputError`."""
     said: float | None = getattr(arguments, "spent", None)
-    session.require_store()
-    if session.holder() is not None or not session.store_path.exists():
+    if session.holder() is not None or session.unread() or not session.store_path.exists():
         return True
+    session.require_store()
     with session.reader() as reader:
         spent, most = reader.spent_usd(), reader.unsettled_usd()
     if said is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,24 +35,22 @@ from engine.cli.local_models import require_model
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.piloting import report_pilot
-from engine.cli.planning import ahead_of, planning
+from engine.cli.planning import STOPS, ahead_of, missing_for, planning
 from engine.cli.pricing import (
-    STOPS,
+    called_by,
     checked,
     confirm_order,
-    missing_for,
     plan_lines,
     planned_json,
     plans_of,
     spent_so_far,
-    template_problems,
     total_lines,
 )
 from engine.cli.reporting import analyses_of, print_results
 from engine.cli.reviewing import rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
 from engine.config.workspace import BENCHMARKS_FOLDER
-from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
+from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow, again_order
 from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.order import PILOT_SCENARIOS, Order
@@ -591,21 +590,23 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
 
 def _explain(session: Session, order: Order, arguments: RunCommand) -> int:
     """Print the plan; nothing is run."""
-    templates = template_problems(session, order)
-    for problem in templates:
-        tell(f"note: {problem}")
-    left_out = {problem.path for problem in templates}
-    written = tuple(
-        name for name in order.benchmarks if session.workspace.definition_path(name) not in left_out
-    )
-    if not written and not arguments.json:
-        return DONE
+    with planning(session) as planner:
+        refused = planner.refusals(order, anew=session.anew, asks=sys.stdin.isatty())
+        left_out = {problem.path for problem in planner.templates(order)}
+    if refused.faults:
+        raise InputError(refused.all)
+    definitions = {name: session.workspace.definition_path(name) for name in order.benchmarks}
+    written = tuple(name for name, path in definitions.items() if path not in left_out)
     planned = plans_of(session, replace(order, benchmarks=written), powers=True)
-    for problem in missing_for(session, planned.plans):
+    stops = [*refused.beside, *missing_for(session, called_by(planned.plans))]
+    for problem in stops:
         tell(f"{STOPS}{problem}")
+    if not written and not arguments.json:
+        return REFUSED
     spent = spent_so_far(session)
     found = linted(session, written)
-    code = FAILED if arguments.strict and found.standing else DONE
+    failed = FAILED if arguments.strict and found.standing else DONE
+    code = REFUSED if stops else failed
     if arguments.json:
         out_json("plan", {**planned_json(planned, session.config, spent), **found.as_json})
         return code

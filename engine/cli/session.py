@@ -29,7 +29,7 @@ from engine.pipeline.order import Order
 from engine.report.hidden_keys import Hide, hiding
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.spawning import EngineSettings
-from engine.store.integrity import unread_results, unread_words
+from engine.store.integrity import lost_store
 from engine.store.lock import Holder
 from engine.store.open_reader import is_older, open_reader, reader_or_empty
 from engine.store.reader import Reader
@@ -131,25 +131,17 @@ class Session:
         if is_older(self.store_path):
             self.handle.make_store()
 
-    def is_scripted(self, order: Order) -> bool:
-        """Whether every model that may take part is a script."""
-        roles = self.config.models_beside_targets
-        named = [] if order.evaluator is None else [self.config.model_named(order.evaluator)]
-        swapped = self.config.models.values()  # as validation runs do
-        return all(spec.is_offline for spec in (*roles, *named, *swapped, *self.config.targets))
-
     def unread(self) -> str | None:
         """A warning where the store is gone and files hold what it held; else None."""
-        names = unread_results(self.workspace.benchmarks_dir, self.store_path)
-        return unread_words(names, self.store_path) if names and not self.anew else None
+        lost = None if self.anew else lost_store(self.workspace.benchmarks_dir, self.store_path)
+        return None if lost is None else lost.what
 
     def refuse_unread(self) -> None:
         """Raises `InputError` where the store is gone and files hold what it held, so that nothing
         is paid for twice."""
-        words = self.unread()
-        if words is not None:
-            hint = "`crosswind repair`, or `crosswind run --anew` to ask everything again"
-            raise InputError(Problem(words, hint=hint))
+        lost = lost_store(self.workspace.benchmarks_dir, self.store_path)
+        if lost is not None and not self.anew:
+            raise InputError(lost)
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
         """The named benchmarks, or all. Raises `InputError` for one that does not exist."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -21,15 +22,15 @@ from engine.cli.lines import (
     tally_of,
     what_next,
 )
-from engine.cli.planning import ahead_of
+from engine.cli.planning import ahead_of, missing_for
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
-from engine.errors import InputError
+from engine.errors import InputError, Problem
 from engine.facts import RunEnd
 from engine.link import Board, EngineState, workers_words
 from engine.pipeline.batch_ledger import batch_lines
-from engine.pipeline.order import budget_words, cut_off_words
-from engine.pipeline.planner import CENT, RemainingWork
+from engine.pipeline.order import Order, budget_words, cut_off_words
+from engine.pipeline.planner import CENT, Planner, RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.acknowledged import rows_unwritten
@@ -38,6 +39,7 @@ from engine.store.open_reader import reader_or_empty
 from engine.store.reader import Reader
 from engine.watch import Watch, targets_of
 
+RUN: Final = "`crosswind run`"
 NO_ROOM: Final = (
     "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
     "stored before is kept, and `crosswind run` goes on from here"
@@ -77,6 +79,8 @@ class Status:
     watch: Watch
     ahead: Mapping[str, RemainingWork]
     """By benchmark."""
+    refused: Sequence[Problem] = ()
+    """What a run of everything would refuse before its first call; empty while an engine works."""
 
     @property
     def failures(self) -> Sequence[FailureGroup]:
@@ -95,7 +99,8 @@ def status(arguments: StatusCommand) -> int:
         # an engine at work settles its own rows
         for name, remaining in ahead.items() if holder is None else ():
             watched.correct(name, remaining.corrections, remaining.seq)
-        state = Status(session, holder, _board(session, holder), watched, ahead)
+        refused = [] if holder else _refused(session, ahead, watched.reader)
+        state = Status(session, holder, _board(session, holder), watched, ahead, refused)
         if arguments.json:
             out_json("status", _as_json(state))
         else:
@@ -110,6 +115,18 @@ def _ahead(session: Session, name: str, reader: Reader) -> RemainingWork:
         for problem in error.problems:
             tell(f"note: {problem}")
         return RemainingWork()
+
+
+def _refused(
+    session: Session, ahead: Mapping[str, RemainingWork], reader: Reader
+) -> Sequence[Problem]:
+    planner = Planner(session.workspace, session.config, reader)
+    called = [spec for remaining in ahead.values() for spec in remaining.called]
+    try:
+        found = planner.refusals(Order(tuple(ahead)), asks=sys.stdin.isatty())
+    except InputError as error:
+        return error.problems
+    return found.all if found.faults else [*found.all, *missing_for(session, called)]
 
 
 def _board(session: Session, holder: Holder | None) -> Board | None:
@@ -156,6 +173,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "workspace_budget_usd": status.session.config.workspace_budget,
         **_spending_json(status),
         "unsettled_usd": status.watch.reader.unsettled_usd(),
+        "refused": [str(problem) for problem in status.refused],
         "batches": [*batch_lines(status.watch.reader)],
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
@@ -205,6 +223,10 @@ def _tally_json(tally: Any) -> dict[str, int]:
 def _print(status: Status) -> None:
     board, progress = status.board, status.watch.progress
     out_sentences(_engine_line(status))
+    unread = status.session.unread()
+    for problem in status.refused:
+        if problem.what != unread:
+            out_sentences(f"! `crosswind run` refuses: {problem}")
     stopped = None if board is not None else price_stop(progress)
     for text in (*([stopped] if stopped else ()), *_remarks(board), *_money(status)):
         out_sentences(f"  {text}")
@@ -244,13 +266,13 @@ def _sentences_below(status: Status) -> Iterator[str]:
         if ahead.all_rejected:
             yield rejected_sentence(name)
         if status.holder is None and (left := ", ".join(ahead.lines)):
-            yield f"{name}: {left}; `crosswind run` goes on"
+            yield f"{name}: {left}" + ("" if status.refused else f"; {RUN} goes on")
         if ahead.to_review:
             if_you_like = "" if ahead.required else ", if you like"
             count = f"{ahead.to_review:,} to review{if_you_like}"
             yield f"{name}: {count}; `crosswind review {name}` lists them"
     yield from failure_lines(status.failures)
-    if status.failures:
+    if status.failures and not status.refused:
         yield what_next(status.failures, "crosswind run")
 
 
@@ -365,6 +387,8 @@ def _engine_line(status: Status) -> str:
             last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
         if how == "unjudged" and (failed := count_of(status.failures)):
             last = UNJUDGED_FAILED.format(plural(failed, "row"))
+        if status.refused:
+            last = last.replace(RUN, f"once nothing is refused, {RUN}")
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     if board is not None and board.engine is not None:
         return f"{board.state}, {board.spoken_words}: {holder}"

@@ -12,15 +12,9 @@ from engine.cli.session import Session
 from engine.trust import Permission, Trust, UntrustedError, screenful
 
 
-def require_trust(session: Session) -> None:
-    """Raise `UntrustedError` for what nobody has allowed."""
-    permissions = session.permissions
-    if not Trust(session.workspace.root).covers(permissions):
-        raise UntrustedError(session.workspace.root, permissions)
-
-
 def pass_gate(session: Session, arguments: Spends) -> None:
-    """As `require_trust`, but allows it with `--trust`, and asks on a terminal."""
+    """Allow it with `--trust`, and ask on a terminal. Raises `UntrustedError` for what nobody has
+    allowed."""
     root, permissions = session.workspace.root, session.permissions
     if not allowed(root, permissions, trusts=arguments.trust):
         raise UntrustedError(root, permissions)

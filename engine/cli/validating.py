@@ -15,12 +15,11 @@ from engine.cli.commands.at_work import ValidateCommand
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
 from engine.cli.lines import failure_lines, what_next
-from engine.cli.planning import planning
+from engine.cli.planning import STOPS, missing_for, planning
 from engine.cli.pricing import (
-    STOPS,
     answered,
+    called_by,
     looked_first,
-    missing_for,
     priced_json,
     spent_so_far,
     stage_lines,
@@ -28,7 +27,7 @@ from engine.cli.pricing import (
 )
 from engine.cli.session import Session, open_session
 from engine.cli.trusting import pass_gate
-from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
+from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import PricedPlan, with_quote
 from engine.pipeline.remedies import grouped, standing_failures
@@ -219,13 +218,14 @@ def _reports(
 
 
 def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json: bool) -> int:
-    for problem in missing_for(session, [priced]):
+    missing = missing_for(session, called_by([priced]))
+    for problem in missing:
         tell(f"{STOPS}{problem}")
     if as_json:
         out_json("validation plan", priced_json(priced))
     else:
         out("\n".join(_plan_lines(session, asked, priced)))
-    return DONE
+    return REFUSED if missing else DONE
 
 
 def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iterator[str]:

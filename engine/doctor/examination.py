@@ -58,14 +58,15 @@ def examine(asked: DoctorOptions) -> list[Diagnostic]:
     """All findings. Changes nothing; with `call`, calls each model that is no script once."""
     written = read_workspace(asked.start, asked.environ, named=asked.named)
     models = _models(asked, written)
-    said = [finding.sentence for finding in (*written.findings, *models)]
+    store = _store(written.workspace, written.config)
+    said = [finding.sentence for finding in (*written.findings, *models, *store)]
     return [
         *system_findings(),
         *written.findings,
         *_refusals(asked, written, said),
         *models,
         *terminal_findings(asked.terminal or this_terminal(asked.environ)),
-        *_store(written.workspace, written.config),
+        *store,
     ]
 
 
@@ -81,12 +82,10 @@ def _refusals(
         order = Order(tuple(_usable(workspace)))
         # a damaged store has a finding of its own
         with suppress(StoreError, sqlite3.Error):
-            known = {Severity.NOTE: planner.templates(order)}
-            known[Severity.PROBLEM] = planner.refused(order)
+            templates = planner.templates(order)
             findings = [
-                replace(finding, state=state)
-                for state, problems in known.items()
-                for problem in problems
+                replace(finding, state=Severity.NOTE) if problem in templates else finding
+                for problem in planner.refusals(order).all
                 for finding in of_error(Area.CONFIGURATION, config.path.name, InputError(problem))
                 # what is not allowed is said where it would be sent
                 if not problem.what.startswith(NOT_ALLOWED)

@@ -25,9 +25,8 @@ from engine.store.integrity import (
     amount_faults,
     faults,
     lost_its_log,
+    lost_store,
     spent_usd,
-    unread_results,
-    unread_words,
 )
 from engine.store.lock import workspace_holder
 from engine.store.mirror_rows import HISTORY
@@ -54,11 +53,8 @@ def store_findings(
 
 
 def _unread(path: Path, root: Path) -> list[Diagnostic]:
-    names = unread_results(root / BENCHMARKS_FOLDER, path)
-    if not names:
-        return []
-    remedy = "`crosswind repair`; `crosswind run --anew` asks everything again"
-    return [_finding("store", Severity.PROBLEM, unread_words(names, path), remedy)]
+    lost = lost_store(root / BENCHMARKS_FOLDER, path)
+    return [] if lost is None else [_finding("store", Severity.PROBLEM, lost.what, lost.hint)]
 
 
 def _store(path: Path, root: Path) -> Iterator[Diagnostic]:

@@ -39,9 +39,25 @@ from engine.pipeline.states import corrections
 from engine.progress import StateCorrection
 from engine.providers.accounts import Accounts
 from engine.review import ReviewMode
+from engine.store.integrity import lost_store
 from engine.store.reader import Reader
+from engine.trust import Trust, UntrustedError
 
 RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """What a run refuses before its first call, in the order in which it is said."""
+
+    beside: Sequence[Problem] = ()
+    """What does not prevent a plan."""
+    faults: Sequence[Problem] = ()
+    """What does."""
+
+    @property
+    def all(self) -> list[Problem]:
+        return [*self.beside, *self.faults]
 
 
 @dataclass(slots=True)
@@ -90,13 +106,25 @@ class Planner:
             raise InputError(merged_problems(problems))
         return contexts
 
-    def refused(self, order: Order) -> list[Problem]:
-        """What `check` raises."""
-        try:
-            self.check(order)
-        except InputError as error:
-            return list(error.problems)
-        return []
+    def refusals(self, order: Order, *, anew: bool = False, asks: bool = False) -> Refusals:
+        """All that a run refuses before its first call, as far as no server is asked. `anew` allows
+        it to start over where the store is gone; with `asks`, a person is asked about what nobody
+        has allowed."""
+        root, permissions = self.workspace.root, self.config.permissions
+        files, store = self.workspace.benchmarks_dir, self.workspace.store_path(self.config)
+        lost = [] if anew else [lost_store(files, store)]
+        is_allowed = asks or self.is_scripted(order) or Trust(root).covers(permissions)
+        untrusted = () if is_allowed else UntrustedError(root, permissions).problems
+        beside = [*filter(None, lost), *self.templates(order), *untrusted]
+        return Refusals(beside, _raised(partial(self.check, order)))
+
+    def is_scripted(self, order: Order) -> bool:
+        """Whether every model that may take part is a script."""
+        judge = self.judge(order)
+        # validation runs take any of `models`
+        roles = (*self.config.models_beside_targets, *self.config.models.values())
+        others = () if judge is None else (judge,)
+        return all(spec.is_offline for spec in (*roles, *others, *self.config.targets))
 
     def templates(self, order: Order) -> list[Problem]:
         """A problem for each benchmark whose description is still the template's."""
@@ -292,6 +320,8 @@ class RemainingWork:
     """Metrics that lack scenarios and wait for no approval."""
     to_begin: Mapping[str, int] = field(default_factory=dict)
     """By target: conversations not begun that wait for no approval."""
+    called: Sequence[ModelSpec] = ()
+    """The models that it takes."""
     to_judge_more: int = 0
     """Conversations that results count, of which a configured judge or pass is still missing."""
     all_rejected: bool = False
@@ -331,6 +361,7 @@ class RemainingWork:
             is_required(bench.config, bench.name),
             len({unit.partition("_")[0] for unit in to_write}),
             plan.to_begin,
+            [part.spec for calls in plan.calls for part in calls.parts],
             sum(
                 work.stage is Stage.EVALUATE
                 and work.why is WorkReason.MISSING

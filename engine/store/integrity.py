@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.display import plural
-from engine.errors import StoreError
+from engine.errors import Problem, StoreError
 from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.connection import raw_connection
@@ -283,6 +283,15 @@ def unread_results(benchmarks: Path, store: Path) -> list[str]:
 
 def _has_match(folder: Path, pattern: str) -> bool:
     return any(path.is_file() for path in folder.glob(pattern))
+
+
+def lost_store(benchmarks: Path, store: Path) -> Problem | None:
+    """A problem where the store is missing although its results are in files, as all of them would
+    be paid for twice."""
+    if not (names := unread_results(benchmarks, store)):
+        return None
+    hint = "`crosswind repair`, or `crosswind run --anew` to ask everything again"
+    return Problem(unread_words(names, store), hint=hint)
 
 
 def unread_words(names: list[str], store: Path) -> str:

@@ -74,7 +74,7 @@ def test_a_plan_says_which_variable_would_stop_the_run(
     run(place)
     assert "stop the run" not in crosswind(place.root, *words, "--dry-run", code=0).err
     monkeypatch.delenv("CANARY_KEY")
-    said = crosswind(place.root, *words, "--dry-run", code=0)
+    said = crosswind(place.root, *words, "--dry-run", code=2)
     assert "note: this would stop the run before it begins: " in said.err
     assert "CANARY_KEY" in said.err
     assert "all together: " in said.out

@@ -1,4 +1,5 @@
-"""What `run` refuses before its first call, `doctor` and `--dry-run` say too, in the same words."""
+"""What `run` refuses before its first call, `doctor`, `status` and `--dry-run` say too, in the same
+words."""
 
 from __future__ import annotations
 
@@ -65,6 +66,45 @@ def test_each_says_it_once_and_alike(
     place = small_workspace(tmp_path, config)
     for old, new in benchmark.items():
         place.edit(place.benchmark, old, new)
-    for command in (("doctor",), ("run", "--dry-run"), ("run", "--yes", "--headless")):
+    for command in (*COMMANDS, ("run", "--yes", "--headless")):
         told = crosswind(place.root, *command).words
         assert told.count(said) == 1, (command, told)
+
+
+COMMANDS = (("doctor",), ("status",), ("run", "--dry-run"))
+RUN = ("run", "--yes", "--headless")
+
+
+def test_a_run_without_its_store_is_refused_wherever_it_is_planned(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    place.run()
+    place.store.unlink()
+    said = "but files of `giving-in` hold what was run here"
+    for command in (*COMMANDS, RUN):
+        told = crosswind(place.root, *command)
+        assert told.words.count(said) == 1, (command, told)
+    dry = crosswind(place.root, "run", "--dry-run", code=2)
+    assert dry.err.startswith("note: this would stop the run before it begins: ")
+    assert "all together: 48 to 80 calls" in dry.out
+    assert said not in crosswind(place.root, "run", "--dry-run", "--anew", code=0).words
+
+
+def test_all_that_a_run_refuses_is_said_at_once_and_in_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = small_workspace(tmp_path)
+    place.run()
+    place.store.unlink()
+    place.config.write_text(CROSSED, "utf-8")
+    monkeypatch.setenv("PATH_KEY", "k")
+    crosswind(place.root, "new", "another", code=0)
+    refused = crosswind(place.root, *RUN, code=2).err
+    assert refused == crosswind(place.root, "run", "--dry-run", code=2).err
+    lines = [line.removeprefix("crosswind: ") for line in refused.splitlines()]
+    parts = ("crosswind.db is missing", "still the template", "needs the price")
+    for line, part in zip(lines, parts, strict=True):
+        assert part in line
+    status = crosswind(place.root, "status", "--json", code=0).json()
+    assert status["refused"] == lines
+    told = crosswind(place.root, "status", code=0).words
+    assert "crosswind run` goes on" not in told

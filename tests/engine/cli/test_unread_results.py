@@ -72,7 +72,7 @@ def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
     assert "`crosswind repair`" in told["unread_results"]
     assert told["summary"] == out.splitlines()[0]
     code, _, err = crosswind("run", "--dry-run")
-    assert (code, "note: " in err, "`crosswind repair`" in err) == (0, True, True)
+    assert (code, "note: " in err, "`crosswind repair`" in err) == (2, True, True)
     code, out, _ = crosswind("doctor")
     assert (code, "hold what was run here" in out) == (1, True)
 
