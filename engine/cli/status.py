@@ -223,10 +223,10 @@ def _tally_json(tally: Any) -> dict[str, int]:
 def _print(status: Status) -> None:
     board, progress = status.board, status.watch.progress
     out_sentences(_engine_line(status))
-    unread = status.session.unread()
-    for problem in status.refused:
-        if problem.what != unread:
-            out_sentences(f"! `crosswind run` refuses: {problem}")
+    unread = status.session.unread()  # which stands in the line above
+    if refused := [problem for problem in status.refused if problem.what != unread]:
+        more = f"; and {len(refused) - 1} more, which {RUN[:-1]} --dry-run` lists"
+        out_sentences(f"! {RUN} refuses: {refused[0]}{more if refused[1:] else ''}")
     stopped = None if board is not None else price_stop(progress)
     for text in (*([stopped] if stopped else ()), *_remarks(board), *_money(status)):
         out_sentences(f"  {text}")
