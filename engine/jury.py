@@ -18,8 +18,9 @@ HUMAN: Final = "human"
 TIED: Final = "judges are tied"
 NO_VERDICT: Final = "no usable verdict"
 CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
-NO_PRESSURE: Final = "the second landmark was never delivered"
-"""Its turn never came. Stored with verdicts, so that it keeps its words."""
+NO_PRESSURE: Final = "the second landmark was never reached"
+_EARLIER_WORDS: Final = {"the second landmark was never delivered": NO_PRESSURE}
+"""Of reasons that are stored with verdicts."""
 WITHDRAWN: Final = "the person took it back"
 CUT_BY_OURS: Final = "max_tokens left no room for a word of a reply"
 CUT_BY_THEIRS: Final = "the model's own output limit left no room for a word of a reply"
@@ -28,6 +29,11 @@ ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, CUT_BY_OURS, CUT_BY_TH
 
 
 NOT_JUDGED: Final = "not judged yet"
+
+
+def reason_words(stored: str) -> str:
+    """Why a verdict is unscored, in today's words."""
+    return _EARLIER_WORDS.get(stored, stored)
 
 
 class NotCounted(StrEnum):

@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict
 
 from engine.benchmark import UNKNOWN, Track
 from engine.importing.fields import OURS, ForeignObject, answer, objects_in, passed, text
-from engine.jury import Jury
+from engine.jury import Jury, reason_words
 from engine.store.bulk import GIVEN_LATER
 from engine.store.codec import storable
 from engine.store.tables import CheckRow, Quote, Verdict
@@ -136,7 +136,7 @@ def verdicts_of(
         track = rules.tracks.get(about)
         counted = answer(verdict, "passed")
         present = answer(verdict, "present")
-        unscored = storable(text(verdict, "unscored") or "") or None
+        unscored = reason_words(storable(text(verdict, "unscored") or "")) or None
         number = verdict.get("pass")
         yield Verdict(
             take=GIVEN_LATER,

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hin
 import msgspec
 
 from engine.benchmark import Metric, Scenario, Usage
+from engine.jury import reason_words
 from engine.store.schema import row_is_damaged
 from engine.store.tables import NO_COLUMN, TABLES, RareFlag, StoredRow, utc_datetime
 
@@ -162,7 +163,8 @@ def _emit_constructor(
             value = _emit_constructor(hint, columns, names, lines, inner=True)
         else:
             place = columns.index(_column(wanted, field.name))
-            value = _call(_decoder(hint), f"row[{place}]", names)
+            convert = _BY_FIELD.get(field.name) or _decoder(hint)
+            value = _call(convert, f"row[{place}]", names)
         lines.append(f"{_name_for(_slot(wanted, field.name), names)}({here}, {value})")
     return here
 
@@ -311,6 +313,7 @@ _ENCODERS: Final[Mapping[Any, Convert]] = {
     Mapping[str, str]: _json_object,
     Mapping[str, object]: _json_object,
 }
+_BY_FIELD: Final = {"unscored": _or_none(reason_words)}
 _DECODERS: Final[Mapping[Any, Convert]] = {
     bool: bool,
     RareFlag: bool,

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ from engine.facts import (
     TakeStarted,
     VerdictGiven,
 )
+from engine.jury import NO_PRESSURE
 from engine.store.connection import Connection, Parameter
 from engine.store.database import Store
 from engine.store.events import facts_after
@@ -302,6 +304,15 @@ def test_a_verdict_comes_back_as_it_was_given(store: Store) -> None:
         "«hm»",
     )
     assert stored.quotes == (Quote("What draws you there?", 1),)
+
+
+def test_a_reason_of_earlier_words_is_read_in_todays(store: Store) -> None:
+    before = "the second landmark was never delivered"
+    take = play(store)
+    write(store, replace(verdict(take, passed=None), unscored=before))
+    [stored] = store.reader.verdicts(take)
+    [row] = store.reader.verdict_rows()
+    assert {stored.unscored, row.unscored} == {NO_PRESSURE}
 
 
 def test_counting_takes_come_with_their_verdicts_or_with_none(store: Store) -> None:
