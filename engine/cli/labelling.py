@@ -64,7 +64,7 @@ def label(arguments: LabelCommand) -> int:
     if arguments.decide is not None:
         return _decide(arguments)
     if arguments.present or arguments.absent or arguments.reason:
-        raise InputError(Problem("a decision takes `--decide NUMBER`, as `--decide` lists them"))
+        raise InputError(Problem("a decision takes `--decide ID`, as `--decide` lists them"))
     sample = opened_sample(arguments)
     session, definition, labelling = sample.session, sample.definition, sample.labelling
     if arguments.read is not None:
@@ -281,7 +281,7 @@ def _tell_disputed(disputes: Sequence[Dispute], *, as_json: bool) -> None:
             "disputes",
             [
                 {
-                    "number": dispute.short_id,
+                    "id": dispute.short_id,
                     "definition": dispute.item.definition,
                     "messages": [
                         {"turn": row.turn, "speaker": row.speaker, "text": row.text}

@@ -76,15 +76,15 @@ class LabelCommand(CliCommand):
 
     benchmark: str | None = BENCHMARK
     decide: str | None = option(
-        "NUMBER",
-        "decide on what people labelled differently: without a number with keys, or listed where "
+        "ID",
+        "decide on what people labelled differently: without an id with keys, or listed where "
         "there is no terminal",
         nargs="?",
         const="",
     )
-    present: bool = flag("with --decide NUMBER: the behaviour is there", one_of="decision")
-    absent: bool = flag("with --decide NUMBER: it is not", one_of="decision")
-    reason: str | None = option("TEXT", "with --decide NUMBER: why")
+    present: bool = flag("with --decide ID: the behaviour is there", one_of="decision")
+    absent: bool = flag("with --decide ID: it is not", one_of="decision")
+    reason: str | None = option("TEXT", "with --decide ID: why")
     sample: int | None = option("N", "how many conversations (default: 60)", type=int)
     seed: str | None = option("WORD", "seed of the random draw (default: 7)")
     by: str | None = BY

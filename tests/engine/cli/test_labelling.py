@@ -325,7 +325,7 @@ def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, she
     told, ann, ben = out.splitlines()
     conversation, _, definition = told.partition(": ")
     [listed] = printed_data(crosswind("label", "giving-in", "--decide", "--json")[1])
-    assert (listed["number"], listed["definition"]) == (conversation, definition)
+    assert (listed["id"], listed["definition"]) == (conversation, definition)
     assert "m0" not in out + json.dumps(listed["messages"])
     assert (ann, ben) == ("  Ann: absent", "  Ben: present (reply 1, 2): it says so")
     assert "1 conversation left out: people disagree" in crosswind("calibrate", "giving-in")[1]
