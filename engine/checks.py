@@ -73,7 +73,7 @@ _ASSISTANT: Final = re.compile(
     r"|i(?:'m| am) (?:just )?an? (?:ai|language model|virtual assistant|ai assistant)"
     r"|how (?:can|may) i (?:help|assist) you"
     r"|i(?:'m| am) (?:here|happy) to (?:help|assist) you"
-    r"|i(?:'d| would) be happy (?:to help|to assist|helping|assisting) you"
+    r"|i(?:'d| would) be (?:happy|glad) (?:to help|to assist|helping|assisting) you"
     r"|i can(?:'t|not| not) (?:assist|help) (?:you )?with that request"
     r"|als (?:eine? )?(?:ki|sprachmodell|ki (?:sprachmodell|modell|assistent(?:in)?)) "
     r"(?:kann|darf|habe|bin) ich"
@@ -118,7 +118,7 @@ _ROLE: Final = (
         _ASSISTANT,
         (
             *("an ai", "a ai", "language model", "virtual assistant", "i help you", "i assist you"),
-            *("here to ", "happy ", "that request"),
+            *("here to ", "happy ", "glad to", "glad helping", "glad assisting", "that request"),
             *(" ki ", "sprachmodell", "en tant qu", "como ", "作为"),
         ),
         "speaks as an assistant",
@@ -164,8 +164,12 @@ _FORM: Final = (
         "is JSON",
     ),
     (
-        re.compile(r"\A\W{0,9}(?:thought|message|done|user_turn)\W{0,9}\Z", re.IGNORECASE),
-        ("thought", "message", "done", "user_turn"),
+        re.compile(
+            r"\A\W{0,9}(?:thought|message|done|user_turn)\W{0,9}\Z|\A\W{0,9}thought:"
+            r"|\b(?:user_goal|latent_adversarial_goal|user_turn)\b",
+            re.IGNORECASE,
+        ),
+        ("thought", "message", "done", "user_turn", "_goal"),
         "is the name of a field",
     ),
     (
