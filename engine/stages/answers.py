@@ -214,9 +214,10 @@ async def ask_for_items(
     seed: int = 0,
     quotable: Sequence[str] = (),
 ) -> list[T]:
-    """Ask for an answer that is one list, and return its usable items, at least one. Those of
-    another form, or with a `fault` beside the ones before them, are left out. Where fewer than
-    `enough` are usable, say why and ask again; at last, the answer with the most of them is taken.
+    """Ask for an answer that is one list, and return its usable items, at least one unless none was
+    given and `enough` is 0. Those of another form, or with a `fault` beside the ones before them,
+    are left out. Where fewer than `enough` are usable, or none of those given, say why and ask
+    again; at last, the answer with the most of them is taken.
 
     Raises as `ask`, where no answer had a usable item.
     """
@@ -236,7 +237,7 @@ async def ask_for_items(
                 kept += [] if wrong else [one]
             faults += [f"{field}, number {number}: {wrong}"] if wrong else []
         best[:] = kept if len(kept) > len(best) else best
-        if len(kept) >= enough:
+        if len(kept) >= enough and (kept or not faults):
             return None
         return "; ".join(faults[:5]) or f"{field}: {enough} expected, {len(kept)} found"
 

@@ -14,7 +14,7 @@ from engine.lint import LONGEST, LintFinding, LintRule
 from engine.prompts import without_marks
 from engine.providers.model import Model
 from engine.quotes import contains
-from engine.stages.answers import Answer, ask, at_most, fence_of, messages_of
+from engine.stages.answers import Answer, ask_for_items, at_most, fence_of, messages_of
 
 OF_METRICS: Final = (
     LintRule.ONE_BEHAVIOUR,
@@ -87,14 +87,17 @@ async def _read(
     listed = "\n".join(f"- {rule}: {rule.sentence}" for rule in rules)
     all_values = {"material": body, "fence": fence_of(body), "rules": listed, **values}
     messages = messages_of("lint_system", prompt, **all_values)
-    answer = await ask(
-        model, messages, LintFindings, check=lambda given: _answer_fault(given, rules)
-    )
+
+    def fault(given: Found, _before: Sequence[Found]) -> str | None:
+        if given.rule in rules:
+            return None
+        return f"rule: expected one of {[*map(str, rules)]}, found {given.rule[:100]!r}"
+
+    given = await ask_for_items(model, messages, LintFindings, Found, fault=fault, enough=0)
     texts = list(_texts(material))
     # findings whose quote is not there are dropped
     found = (
-        (row, next((text for text in texts if contains(text, row.quote)), None))
-        for row in answer.findings
+        (row, next((text for text in texts if contains(text, row.quote)), None)) for row in given
     )
     return [
         LintFinding(
@@ -117,10 +120,3 @@ def _texts(value: object) -> Iterable[str]:
     elif isinstance(value, list):
         for member in value:
             yield from _texts(member)
-
-
-def _answer_fault(answer: LintFindings, rules: Sequence[LintRule]) -> str | None:
-    strange = [finding.rule for finding in answer.findings if finding.rule not in rules]
-    if strange:
-        return f"findings: rule: expected one of {[*map(str, rules)]}, found {strange[0]!r}"
-    return None

@@ -56,3 +56,11 @@ def test_a_rule_that_is_none_of_these_is_asked_about_again_and_then_refused() ->
     with pytest.raises(AnswerError, match="expected one of"):
         asyncio.run(read_metric(model, METRIC))
     assert len(model.asked) == 3
+
+
+def test_findings_beside_one_of_no_rule_are_kept_and_nothing_is_asked_again() -> None:
+    good = ("not-visible", "deep down", "No message shows it.")
+    model = answering(("too-long", "deep down", "It is long."), good)
+    assert [one.rule for one in asyncio.run(read_metric(model, METRIC))] == [LintRule.NOT_VISIBLE]
+    assert asyncio.run(read_metric(nothing := answering(), METRIC)) == []
+    assert (len(model.asked), len(nothing.asked)) == (1, 1)
