@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,12 @@ def of_jsonl(place: Place) -> Sums:
 
 
 def exported(place: Place, form: str) -> str:
-    return crosswind(place.root, "export", form, NAME, code=0).out
+    return _exported(place.root, form)
+
+
+@cache
+def _exported(root: Path, form: str) -> str:
+    return crosswind(root, "export", form, NAME, code=0).out
 
 
 def of_inspect(place: Place) -> Sums:
@@ -275,6 +281,79 @@ def of_pilot(place: Place) -> Sums:
     return {cell: (passed, of) for cell, (passed, of) in sorted(counted.items()) if of}
 
 
+def of_text(place: Place) -> Sums:
+    """What `results` prints: of each target, the positive metric and the negative one."""
+    found: Sums = {}
+    for line in crosswind(place.root, "results", NAME, code=0).out.splitlines():
+        for sign, passed, scored in re.findall(r"([+−]) +\d+% .*?(\d+)/(\d+)", line):
+            metric = {"+": "m01", "−": "m02"}[sign]
+            found[line.split()[0], metric] = int(passed), int(scored)
+    return dict(sorted(found.items()))
+
+
+def of_details(place: Place) -> Sums:
+    found: Sums = {}
+    told = crosswind(place.root, "results", "--details", NAME, code=0).out
+    metric = ""
+    for line in told.split("metric by target\n")[1].split("\n\n")[0].splitlines()[2:]:
+        metric = line.split()[0] if line[:1] == "m" else metric
+        if cell := re.search(r"(\S+) +\d+% .*?(\d+)/(\d+) in", line):
+            found[cell[1], metric] = int(cell[2]), int(cell[3])
+    return dict(sorted(found.items()))
+
+
+def of_methods(place: Place) -> Sums:
+    """How many were scored, of how many that are asked for."""
+    told = crosswind(place.root, "results", "--methods", NAME, code=0).words
+    counted = of_results(place)
+    [(scored, asked)] = re.findall(r"(\d+) of (\d+) conversations were scored", told)
+    assert int(scored) == sum(number for _, number in counted.values())
+    rows = map(json.loads, exported(place, "jsonl").splitlines())
+    assert int(asked) == sum(row["counts"] for row in rows)
+    return counted
+
+
+def of_status(place: Place) -> Sums:
+    """How many are played and judged with each target."""
+    told = crosswind(place.root, "status", "--json", code=0).json()["benchmarks"][NAME]
+    done = {
+        target: (of["simulate"]["done"], of["evaluate"]["done"])
+        for target, of in told["targets"].items()
+    }
+    rows = map(json.loads, exported(place, "jsonl").splitlines())
+    counted = Counter(row["target"]["id"] for row in rows if row["counts"])
+    assert done == {target: (counted[target], counted[target]) for target in done}
+    assert counted.keys() <= done.keys()
+    return of_results(place)
+
+
+def of_calibration(place: Place) -> Sums:
+    """The rates of each target that labels are to correct, with one label."""
+    copy = place.copied(place.root.with_name(f"{place.root.name}-labelled"))
+    sheet = copy.root / "sheet.csv"
+    words = ("label", NAME, "--by", "ann", "--sample", "1")
+    crosswind(copy.root, *words, "--export", str(sheet), code=0)
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"))))
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerows({**row, "answer": "absent"} for row in rows)
+    crosswind(copy.root, *words, "--import", str(sheet), code=0)
+    [judge] = crosswind(copy.root, "calibrate", NAME, "--json", code=0).json()
+    rates = {of["of"]: (of["conversations"], of["judged"]) for of in judge["rates"] if of["of"]}
+    shutil.rmtree(copy.root)
+    counted = of_results(place)
+    of_target: dict[str, list[int]] = {}
+    for (target, _), (passed, scored) in counted.items():
+        sums = of_target.setdefault(target, [0, 0])
+        sums[0] += passed
+        sums[1] += scored
+    assert rates == {
+        target: (scored, passed / scored) for target, (passed, scored) in of_target.items()
+    }
+    return counted
+
+
 OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "csv": of_csv,
     "verdicts in csv": of_verdicts_in_csv,
@@ -287,6 +366,11 @@ OF_FILES: Mapping[str, Callable[[Place], Sums]] = {
     "Live": of_live,
     "HTML page": of_page,
     "site": of_site,
+    "results": of_text,
+    "results --details": of_details,
+    "results --methods": of_methods,
+    "status": of_status,
+    "calibrate": of_calibration,
     "pilot": of_pilot,
     "label samples": of_labelled,
     "package": of_package,
@@ -446,6 +530,7 @@ def test_every_outlet_has_the_sums_of_results(played: Place, tmp_path: Path, act
     place = played.copied(tmp_path / "workspace")
     place = ACTS[act](place) or place
     counted = of_results(place)
+    _exported.cache_clear()
     assert {name: outlet(place) for name, outlet in OF_FILES.items()} == dict.fromkeys(
         OF_FILES, counted
     )
