@@ -79,7 +79,13 @@ def search(arguments: SearchCommand) -> int:
             count = index.count(text, speaker=speaker, benchmark=arguments.benchmark)
     if arguments.json:
         rows = [
-            {"conv_id": str(hit.key), **asdict(hit), "counts": why is None, "why_not": why}
+            {
+                "conv_id": str(hit.key),
+                **asdict(hit),
+                "take": hit.take + 1,
+                "counts": why is None,
+                "why_not": why,
+            }
             for hit, why in zip(hits, why_not, strict=True)
         ]
         out_json("search", session.hide(rows))

@@ -143,7 +143,7 @@ _TAKE: Final[Mapping[str, Callable[[StoredTake], object]]] = {
     "id": attrgetter("key.scenario_id"),
     "target": attrgetter("key.target_id"),
     "sample": attrgetter("key.sample"),
-    "take": attrgetter("number"),
+    "take": lambda take: take.number + 1,
     "model": attrgetter("model"),
     "user_model": attrgetter("user_model"),
     "form": attrgetter("form"),
@@ -166,7 +166,7 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
     "metric_id": attrgetter("metric_id"),
     "metric_type": attrgetter("track"),
     "judge": attrgetter("judge"),
-    "pass": attrgetter("number"),
+    "pass": lambda verdict: verdict.number + 1,
     "source": attrgetter("source"),
     "present": attrgetter("present"),
     "passed": attrgetter("passed"),
@@ -179,7 +179,8 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
     "served_by": attrgetter("served_by"),
     "label": lambda verdict: _label(verdict),
 }
-"""What makes each value of a row, by its name in every file and every `--json`."""
+"""What makes each value of a row, by its name in every file and every `--json`. Takes and passes
+count from 1; in the store, and in the files of a workspace, from 0."""
 
 
 def _label(verdict: Verdict) -> JsonObject | None:
@@ -273,6 +274,7 @@ def conversation_row(
 
 def _take(played: PlayedTake) -> JsonObject:
     values = take_values(played.take, "take stop_reason detail user_model model user_faults")
+    values["take"] = played.take.number
     fields = {**without_unknown(values, "user_faults"), "turns": _turns(played.messages)}
     if played.checks:
         fields["checks"] = [check_values(check) for check in played.checks]
@@ -393,7 +395,7 @@ _OF_VERDICT: Final = (
 
 def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     """A verdict. Its metric is named only if it is not its scenario's, as imports may have it."""
-    values = verdict_values(verdict, _OF_VERDICT)
+    values = verdict_values(verdict, _OF_VERDICT) | {"pass": verdict.number}
     if verdict.metric_id == metric_of(key.scenario_id):
         del values["metric_id"]
     return without_unknown(values, *RARE_OF_VERDICT)

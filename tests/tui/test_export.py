@@ -306,7 +306,7 @@ def test_json_and_markdown_tell_every_take(theatre: Theatre) -> None:
 
     subject = asyncio.run(play())
     reader = theatre.watch.reader
-    assert [each["take"] for each in json.loads(as_json(reader, subject, hiding(())))] == [1, 0]
+    assert [each["take"] for each in json.loads(as_json(reader, subject, hiding(())))] == [2, 1]
     assert as_markdown(reader, subject, COUNTS, hiding(())).count("scripted models") == 2
 
 

@@ -192,6 +192,6 @@ def test_a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
     done = crosswind_in(demo.root, "simulate", conv_id, *where)
     assert done.code in {0, 1}, done.err
     shown = crosswind_in(demo.root, "show", conv_id, *where, "--json").json()
-    assert [take["take"] for take in shown["takes"]] == [0, 1]
+    assert [take["take"] for take in shown["takes"]] == [1, 2]
     assert shown["takes"][0]["transcript"] == before["takes"][0]["transcript"]
     assert shown["takes"][1]["verdicts"]
