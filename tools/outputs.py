@@ -472,6 +472,8 @@ class Status(TypedDict):
     unpriced_calls: int
     unsettled_usd: float
     """What calls that were cut off may cost at most."""
+    refused: list[str]
+    """What a run of everything would refuse before its first call."""
     batches: list[str]
     failed: int
     failures: list[Failures]
@@ -720,7 +722,7 @@ class GivenLabel(TypedDict):
 class Dispute(TypedDict):
     """`label --decide --json`."""
 
-    number: str
+    id: str
     definition: str
     messages: list[DisputedMessage]
     labels: list[GivenLabel]
