@@ -64,7 +64,7 @@ WALK: tuple[tuple[str, str, str | None], ...] = (
     ("y", "Copy what", None),
     ("i", "Copied", "Copy what"),
     ("y", "Copy what", None),
-    ("t", "Copied", "Copy what"),
+    ("m", "Copied", "Copy what"),
     ("y", "Copy what", None),
     ("c", "Copied", "Copy what"),
     ("r", "is to judge", None),
@@ -236,9 +236,9 @@ def test_the_pager_gets_the_terminal_and_gives_it_back(theatre: Theatre, tmp_pat
         terminal.press_until("lg\r", b"behaviour")
 
         terminal.press_until("|", b"=== read")
-        assert b"> thought: nothing of note" in terminal.shown
+        assert b"Thought:" in terminal.shown
         left = terminal.shown.rindex(b"\x1b[?1049l")
-        assert left < terminal.shown.index(b"> thought: nothing of note")
+        assert left < terminal.shown.index(b"Thought:")
 
         terminal.press_until("\r", b"behaviour")
         terminal.press("\x03")
