@@ -179,7 +179,7 @@ def test_a_template_that_nobody_has_filled_in_is_not_run(desk: Desk) -> None:
         told = desk.refused(*words)
         assert "fresh/benchmark.yaml:" in told
         assert "description: this is still the template" in told
-    priced = crosswind(desk.root, "run", "fresh", "--dry-run", code=0)
+    priced = crosswind(desk.root, "run", "fresh", "--dry-run", code=2)
     assert "description: this is still the template" in priced.err
     assert priced.out == ""
     assert not (desk.root / "crosswind.db").exists()
