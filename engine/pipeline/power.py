@@ -60,7 +60,7 @@ def detectable_differences(
         base_id(removed_scenario) for removed_scenario in reader.removed_scenarios(definition.name)
     }
     sizes = _sizes(definition, config, wanted, removed)
-    tracks: list[Track | None] = [track for track in Track if sizes[track].bases]
+    tracks: list[Track | None] = [track for track in Track if sizes[track].variants]
     if len(tracks) > 1:
         tracks.insert(0, None)
     family = _family(len(config.targets), len(tracks), _groups(config, wanted))
@@ -121,34 +121,20 @@ def _sizes(
     removed: AbstractSet[str],
 ) -> Mapping[Track | None, Plan]:
     """The size of the completed plan for both tracks and each, with scenarios yet to be written."""
-    variants: dict[str, set[str]] = {metric.id: set() for metric in definition.metrics}
-    for conversation in wanted:
-        variants[conversation.metric.id].add(conversation.key.scenario_id)
+    stand: dict[str, Counter[str]] = {metric.id: Counter() for metric in definition.metrics}
+    for metric, scenario in {(one.metric.id, one.key.scenario_id) for one in wanted}:
+        stand[metric][base_id(scenario)] += 1
     planned = len(combinations(config.demographics))
     sizes: dict[Track | None, Plan] = {}
     for track in (None, *Track):
-        metrics = [
-            metric.id for metric in definition.metrics if track is None or metric.track is track
-        ]
-        bases: list[int] = []
-        rows = 0
-        for metric in metrics:
-            stand = {base_id(scenario) for scenario in variants[metric]}
+        bases: list[tuple[int, ...]] = []
+        for metric in (one.id for one in definition.metrics if track in {None, one.track}):
             # a removed scenario is not written again, so the plan stays smaller by it
-            removed_here = {
-                scenario for scenario in removed if scenario.startswith(f"{metric}_")
-            } - stand
-            lacking = max(
-                0, config.generation.scenarios_per_metric - len(stand) - len(removed_here)
-            )
-            bases.append(len(stand) + lacking)
-            rows += len(variants[metric]) + lacking * planned
-        sizes[track] = Plan(
-            tuple(bases),
-            variants=max(1, round(rows / sum(bases))) if any(bases) else 0,
-            samples=config.generation.num_samples,
-            targets=len(config.targets),
-        )
+            gone = {one for one in removed if one.startswith(f"{metric}_")} - set(stand[metric])
+            there = list(stand[metric].values())
+            lacking = config.generation.scenarios_per_metric - len(there) - len(gone)
+            bases.append((*there, *[planned] * lacking))
+        sizes[track] = Plan(tuple(bases), config.generation.num_samples, len(config.targets))
     return sizes
 
 

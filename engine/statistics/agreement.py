@@ -11,7 +11,7 @@ from math import sqrt
 from operator import add, sub
 from typing import Final, NamedTuple
 
-from engine.statistics.clusters import jackknife_error
+from engine.statistics.clusters import degrees_of_freedom, jackknife_error
 from engine.statistics.distributions import Interval, critical, wilson
 
 # the error of equal values is only rounding, and to divide by its square would give a number of
@@ -120,16 +120,17 @@ def agreement(
     whole = reduce(_Sums.plus, parts)
     # by subtraction: adding up all clusters but one, for each of them, would be quadratic
     left_out = [whole.minus(part) for part in parts]
+    freedom = degrees_of_freedom(part.things for part in parts)
 
     def corrected(
         formula: _Formula, expected: _Formula, limit: _IntervalLimit
     ) -> Coefficient | None:
-        return _chance_corrected(formula, expected, whole, left_out, limit)
+        return _chance_corrected(formula, expected, whole, left_out, freedom, limit)
 
     return Agreement(
         things=round(whole.things),
-        percent=_share(_Sums.percent, whole, left_out),
-        unanimous=_share(_Sums.all_alike, whole, left_out),
+        percent=_share(_Sums.percent, whole, left_out, freedom),
+        unanimous=_share(_Sums.all_alike, whole, left_out, freedom),
         ac1=corrected(_Sums.ac1, _Sums.ac1_expected, _AC1),
         alpha=corrected(_Sums.alpha, _Sums.alpha_expected, _ALPHA),
         kappa=corrected(_Sums.kappa, _Sums.kappa_expected, _KAPPA)
@@ -226,7 +227,7 @@ def _beyond_chance(percent: float, expected: float) -> float | None:
 
 
 def _share(
-    formula: Callable[[_Sums], float], whole: _Sums, left_out: Sequence[_Sums]
+    formula: Callable[[_Sums], float], whole: _Sums, left_out: Sequence[_Sums], freedom: float
 ) -> Coefficient:
     """Wilson's interval over the effective number of things that has the error of the jackknife
     over clusters (`jackknife_error`). Where that error is 0, each cluster counts as one
@@ -236,7 +237,6 @@ def _share(
         return Coefficient(value, None)
     error = jackknife_error([formula(sums) for sums in left_out])
     effective = value * (1 - value) / error**2 if error > _ROUNDING else 0.0
-    freedom = len(left_out) - 1
     return Coefficient(value, wilson(value, effective or len(left_out), critical(freedom)))
 
 
@@ -245,6 +245,7 @@ def _chance_corrected(
     expected: _Formula,
     whole: _Sums,
     left_out: Sequence[_Sums],
+    freedom: float,
     limit: _IntervalLimit,
 ) -> Coefficient | None:
     """A chance-corrected coefficient c. Wilson's interval of (1 + c) / 2, from 0 to 1, over the
@@ -268,6 +269,6 @@ def _chance_corrected(
     error = jackknife_error(values) / 2 if len(values) == len(left_out) else 0.0
     if error > _ROUNDING:
         effective = min(effective, share * (1 - share) / error**2)
-    shares = wilson(share, effective, critical(limit.freedom * (len(left_out) - 1)))
+    shares = wilson(share, effective, critical(limit.freedom * freedom))
     # back from 0..1 to -1..1
     return Coefficient(value, Interval(2 * shares.low - 1, 2 * shares.high - 1))

@@ -49,6 +49,8 @@ Stratum = Sequence[Cluster]
 """The clusters of one metric. The strata of a benchmark are its metrics."""
 _AnyCluster = TypeVar("_AnyCluster", bound=Cluster)
 
+_ROUNDING: Final = 1e-9
+"""So that rounding does not cost a whole degree of freedom."""
 _SHARED: Final = "\0"
 """The stratum of transcripts that belong to several metrics; not the id of any metric."""
 
@@ -155,7 +157,18 @@ def effective_number(weights: Iterable[float]) -> float:
 def degrees_of_freedom(sizes: Iterable[float]) -> float:
     """Degrees of freedom of a variance over clusters of these sizes: their effective number less
     one. A variance that rests on one large cluster and many small ones is hardly known."""
-    return max(0.0, effective_number(sizes) - 1)
+    sizes = list(sizes)
+    return freedom_by_sums(sum(sizes), sum(size * size for size in sizes))
+
+
+def freedom_by_sums(total: float, squares: float) -> float:
+    """`degrees_of_freedom` from the sum of the sizes and that of their squares."""
+    return max(0.0, total**2 / squares - 1) if squares else 0.0
+
+
+def whole_freedom(freedom: float) -> int:
+    """Whole degrees of freedom, as quantiles are kept by them; at least 1."""
+    return max(1, floor(freedom + _ROUNDING))
 
 
 def effective_size(sizes: Sequence[int], correlation: float) -> float:

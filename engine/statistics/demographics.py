@@ -10,7 +10,7 @@ from itertools import combinations
 from math import prod, sqrt
 from typing import Final
 
-from engine.statistics.clusters import Cluster, Stratum, merged_strata
+from engine.statistics.clusters import Cluster, Stratum, merged_strata, whole_freedom
 from engine.statistics.paired import (
     FEWEST_PAIRS,
     Difference,
@@ -18,7 +18,6 @@ from engine.statistics.paired import (
     expected_freedom,
     expected_variance,
     mean_difference,
-    whole,
 )
 
 _NOTHING: Final = 1e-9
@@ -115,10 +114,9 @@ class DemographicFit:
             (variance + contrast.estimate**2) * pairs, pairs, contrast.estimate
         )
         if variance > _NOTHING:
-            # the design effect as observed; only half of what it exceeds 1 by is expected again, as
-            # `paired` expects of the intra-class correlation
+            # the design effect as observed
             alike = max(1.0, spread.error**2 * pairs / variance)
-            expected *= (1 + alike) / 2
+            expected *= alike
         else:
             alike = max(1.0, pairs / clusters)
         prior = expected_freedom(one.size for stratum in ready for one in stratum)
@@ -126,7 +124,7 @@ class DemographicFit:
         moderated = (spread.freedom * spread.error**2 + prior * expected) / freedom
         error = sqrt(max(moderated, FEWEST_PAIRS * (alike / pairs) ** 2))
         return Difference(
-            contrast.estimate, error, whole(freedom), round(pairs), clusters
+            contrast.estimate, error, whole_freedom(freedom), round(pairs), clusters
         ), contrast.scored
 
     def contrast(self, axis: str, left: str, right: str) -> Contrast | None:

@@ -9,14 +9,19 @@ from math import sqrt
 from random import Random
 from typing import Final, Generic, TypeVar
 
-from engine.statistics.clusters import merged_strata
+from engine.statistics.clusters import (
+    degrees_of_freedom,
+    design_effect,
+    effective_number,
+    merged_strata,
+    whole_freedom,
+)
 from engine.statistics.distributions import student_quantile
 from engine.statistics.paired import (
     ERROR_RATE,
     expected_freedom,
     hidden_variance,
     shared_freedom,
-    whole,
 )
 
 _LEAST: Final = 2
@@ -110,30 +115,42 @@ POWER: Final = 0.8
 class Plan:
     """What is played with each of two targets, on the same scenarios."""
 
-    bases: tuple[int, ...]
-    """The number of base scenarios of each metric."""
-    variants: int
+    variants: tuple[tuple[int, ...], ...]
+    """Of each metric, the number of variants of each base scenario, at least 1."""
     samples: int
     targets: int = 2
     """All that are compared with each other."""
 
+    @classmethod
+    def even(cls, bases: Sequence[int], variants: int, samples: int, targets: int = 2) -> Plan:
+        """`bases` is the number of base scenarios of each metric, all of as many variants."""
+        return cls(tuple((variants,) * count for count in bases), samples, targets)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Variants of the base scenarios of all metrics."""
+        return [size for metric in self.variants for size in metric]
+
     @property
     def base_scenarios(self) -> int:
         """Base scenarios of all metrics."""
-        return sum(self.bases)
+        return len(self.sizes)
 
     @property
     def rows(self) -> int:
-        return self.base_scenarios * self.variants * self.samples
+        return sum(self.sizes) * self.samples
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom of a difference between two targets, as `pair_differences` has them:
         metrics of a single base scenario have no variance of their own and are merged. 0 for fewer
         than two base scenarios."""
-        own = sum(len(scenarios) - 1 for scenarios in merged_strata([*map(range, self.bases)]))
-        prior = expected_freedom([self.variants]) + shared_freedom(own, self.targets - 2)
-        return own and whole(own + prior)
+        if self.base_scenarios < 2:
+            return 0
+        own = sum(map(degrees_of_freedom, merged_strata(self.variants)))
+        return whole_freedom(
+            own + expected_freedom(self.sizes) + shared_freedom(own, self.targets - 2)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +177,12 @@ def smallest_difference(
     eq. 5.12; t for z: Cochran (1977), section 4.5.
     """
     assumed = assumed or Assumed()
-    per_cluster = plan.variants * plan.samples
     if plan.rows < 1:
         return None
-    deff = 1 + (per_cluster - 1) * assumed.correlation
+    deff = design_effect([size * plan.samples for size in plan.sizes], assumed.correlation)
     spread = 2 * assumed.rate * (1 - assumed.rate) * (1 - assumed.between_targets)
-    variance = spread * deff / plan.rows + hidden_variance(assumed.rate, plan.base_scenarios)
+    clusters = sum(map(effective_number, merged_strata(plan.variants)))
+    variance = spread * deff / plan.rows + hidden_variance(assumed.rate, clusters)
     return detectable(sqrt(variance), plan.freedom, level)
 
 

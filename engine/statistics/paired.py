@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import floor, hypot, sqrt
+from math import hypot, sqrt
 from operator import sub
 from typing import Final
 
@@ -21,6 +21,7 @@ from engine.statistics.clusters import (
     effective_number,
     effective_size,
     intraclass_correlation,
+    whole_freedom,
 )
 from engine.statistics.distributions import LEVEL, Interval, critical, student_quantile, two_sided
 
@@ -29,18 +30,13 @@ _EXPECTED_DEPENDENCE: Final = 0.1
 """The weight of the expected variance (`expected_variance`) in the error, in degrees of freedom:
 over the design effect of this correlation, as the more rows a base scenario has, the more of that
 variance rests on what the same few base scenarios show."""
-_SHARED_FREEDOM: Final = 16
+_SHARED_FREEDOM: Final = 40
 """The most weight of the overdispersion that all pairs of targets share, in degrees of freedom."""
-_EXPECTED_LIKENESS: Final = 0.5
-"""The fraction of the observed intra-class correlation that is expected: in few clusters much of it
-is chance."""
 _ABOUT_ZERO: Final = 0.6
 _PSEUDO_PAIRS: Final = 0.33
 # where no pair differs, the error is that of half a pair that does, and not 0
 FEWEST_PAIRS: Final = 0.5
 _LEAST_FREEDOM: Final = 0.5
-_ROUNDING: Final = 1e-9
-"""So that rounding does not cost a whole degree of freedom."""
 _BORROWED: Final = 2
 """The weight, in clusters, of the mean over all strata when a stratum's own mean is shrunk."""
 
@@ -171,7 +167,7 @@ class _Observed:
             pairs,
             len(clusters),
             spread,
-            expected * design_effect(sizes, _EXPECTED_LIKENESS * likeness),
+            expected * design_effect(sizes, likeness),
             FEWEST_PAIRS / effective_size(sizes, likeness) ** 2,
             expected_freedom(sizes),
             binomial,
@@ -189,7 +185,7 @@ class _Observed:
             weighed += shared * overdispersion * self.binomial
         freedom = own + self.prior + shared
         error = sqrt(max(weighed / freedom, self.least) + hidden)
-        return Difference(self.estimate, error, whole(freedom), self.pairs, self.clusters)
+        return Difference(self.estimate, error, whole_freedom(freedom), self.pairs, self.clusters)
 
 
 def shared_freedom(own: float, others: int) -> float:
@@ -201,11 +197,6 @@ def shared_freedom(own: float, others: int) -> float:
 def expected_freedom(sizes: Iterable[float]) -> float:
     """The weight of the expected variance for base scenarios of these sizes."""
     return _EXPECTED_FREEDOM / design_effect(sizes, _EXPECTED_DEPENDENCE)
-
-
-def whole(freedom: float) -> int:
-    """Whole degrees of freedom, as quantiles are kept by them; at least 1."""
-    return max(1, floor(freedom + _ROUNDING))
 
 
 def _effective_clusters(strata: Sequence[Stratum]) -> float:

@@ -12,10 +12,11 @@ one cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import floor, hypot, sqrt
+from itertools import accumulate
+from math import hypot, sqrt
 from operator import add
 from typing import Final, NamedTuple
 
@@ -24,6 +25,9 @@ from engine.statistics.clusters import (
     Stratum,
     clustered_error,
     collapsed,
+    degrees_of_freedom,
+    freedom_by_sums,
+    whole_freedom,
 )
 from engine.statistics.distributions import Interval, critical, student_quantile, wilson
 from engine.statistics.paired import Difference
@@ -40,7 +44,9 @@ _ASTRAY_METRIC: Final = 0.1
 """The fraction of one imagined cluster that passes half the time. It stands for the rare bad
 cluster that a high rate hides, and has no effect at a rate of one half."""
 _WORST: Final = 16
-"""As many of the worst clusters are tried alone (`_bound`)."""
+_FINE: Final = 32
+"""As many of the worst clusters are tried alone, and in a single stratum so many counts of failures
+one by one (`_bound`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +166,7 @@ class _Sums(NamedTuple):
             count,
             rows,
             self.rows_squared / rows - 1,
-            rows**2 / self.rows_squared - 1,
+            freedom_by_sums(rows, self.rows_squared),
             self.total,
             mean,
             max(0.0, about) * count / (count - 1) if count > 1 else 0.0,
@@ -207,8 +213,7 @@ def _estimated(strata: Sequence[_Layer], correlation: float | None) -> _Estimate
     if max(one.clusters for one in strata) < 2:
         # a single cluster: only the expected variance is known
         return _Estimated(rate, effective, 1)
-    # whole, as quantiles are kept by it
-    freedom = max(1, floor(own + max(own, _EXPECTED_FREEDOM) + 1e-9))
+    freedom = whole_freedom(own + max(own, _EXPECTED_FREEDOM))
     if not 0 < rate < 1:
         return _Estimated(rate, effective, freedom)
     spread = sum(one.spread for one in strata) / rows**2
@@ -221,24 +226,91 @@ def _estimated(strata: Sequence[_Layer], correlation: float | None) -> _Estimate
 
 
 def _bound(strata: Sequence[Stratum], correlation: float | None) -> float:
-    """The least lower end of all tables in which only some of the worst clusters keep their
-    failures, and all others pass throughout: without it, a failure more could raise the lower end,
-    where it shows that clusters vary less than it seemed. Such a table has the correlation of the
-    run, or its own where that is larger."""
+    """The least lower end of all tables that keep some of these failures, as many of them as can be
+    on the same base scenarios: without it, a failure more could raise the lower end, where it shows
+    that clusters vary less than it seemed. Such a table has the correlation of the run, or the
+    largest of those that keep as many failures; where all pass, none may be known."""
+    tables = list(_worst_first(strata) if len(strata) > 1 else _concentrated(strata[0]))
+    least, alike = 1.0 if len(tables) == 1 else _estimated(tables[-1], None).low, correlation
+    for layers in tables:
+        if alike is not None:
+            alike = max(alike, _correlation(layers) or 0.0)
+        least = min(least, _estimated(layers, alike).low)
+    return least
+
+
+def _concentrated(stratum: Stratum) -> Iterator[list[_Layer]]:
+    """For numbers of failures from all to none, the most that the sums of a table can be that keeps
+    so many of these. None of them is less with one failure more to choose from, so the lower end of
+    a single stratum never rises: up to `_FINE` failures each number is tried, of more those next
+    to all, as the least is hardly ever elsewhere.
+
+    Clusters of one size are filled from the one with most failures on. Of unlike sizes, one that is
+    filled in part counts as that part of a whole one: a convex sum is at most its chord."""
+    whole = _Sums.of(stratum)
+    layer, rows, count = whole.layer, whole.rows, whole.clusters
+    equal = len({one.size for one in stratum}) == 1
+    failures = [(round(one.size - one.total), one.size) for one in stratum]
+    failures = sorted((one for one in failures if one[0]), key=lambda one: -one[0] / one[1])
+    for failed in _numbers_tried([number for number, _ in failures]):
+        rate = failed / rows
+        furthest = (
+            failures if equal else sorted(failures, key=lambda one: 2 * rate * one[1] - one[0])
+        )
+        about = rate**2 * whole.rows_squared + sum(
+            kept * (of - 2 * rate * size)
+            for kept, of, size in _filled(failed, furthest, equal=equal)
+        )
+        explained = sum(
+            kept * of / size for kept, of, size in _filled(failed, failures, equal=equal)
+        )
+        yield [
+            layer._replace(
+                total=rows - failed,
+                mean=1 - rate,
+                spread=max(0.0, about) * count / (count - 1) if count > 1 else 0.0,
+                between=max(0.0, explained - failed * rate),
+                within=max(0.0, failed - explained),
+            )
+        ]
+
+
+def _numbers_tried(failures: Sequence[int]) -> list[int]:
+    """Of failures to keep: those next to all, all of the worst clusters, one and none."""
+    every = sum(failures)
+    fine = range(max(0, every - _FINE), every + 1)
+    return sorted({0, min(1, every), *accumulate(failures[:_WORST]), *fine}, reverse=True)
+
+
+def _filled(
+    failed: int, failures: Sequence[tuple[int, int]], *, equal: bool
+) -> Iterator[tuple[int, int, int]]:
+    """How many failures each cluster keeps, the number that stands for its kind, and its size,
+    until so many are kept."""
+    for most, size in failures:
+        kept = min(most, failed)
+        yield kept, kept if equal else most, size
+        failed -= kept
+        if not failed:
+            return
+
+
+def _worst_first(strata: Sequence[Stratum]) -> Iterator[list[_Layer]]:
+    """The tables in which only some of the worst clusters keep their failures, and all others pass
+    throughout, from many to none."""
     places = [(place, one) for place, stratum in enumerate(strata) for one in stratum]
     worst = sorted(places, key=lambda placed: placed[1].mean)[:_WORST]
     sums = [_Sums.of([Cluster.passing(one.size, one.size) for one in each]) for each in strata]
-    layers = [one.layer for one in sums]
-    least = _estimated(layers, correlation).low
+    tables = [[one.layer for one in sums]]
     for place, one in worst:
         if one.total == one.size:
             break
         full = Cluster.passing(one.size, one.size)
         sums[place] = sums[place].plus(_Sums.of_cluster(full, -1)).plus(_Sums.of_cluster(one))
+        layers = list(tables[-1])
         layers[place] = sums[place].layer
-        alike = None if correlation is None else max(correlation, _correlation(layers) or 0.0)
-        least = min(least, _estimated(layers, alike).low)
-    return least
+        tables.append(layers)
+    return reversed(tables)
 
 
 def _correlation(strata: Sequence[_Layer]) -> float | None:
@@ -391,8 +463,7 @@ def mean_of(differences: Sequence[Difference]) -> Difference | None:
     return Difference(
         estimate=sum(difference.estimate for difference, _ in known) / len(known),
         error=sqrt(sum(variances)) / len(known),
-        # 1e-9, so that rounding does not cost a whole degree of freedom
-        freedom=max(1, floor(sum(variances) ** 2 / shares + 1e-9)),
+        freedom=whole_freedom(sum(variances) ** 2 / shares),
         pairs=sum(difference.pairs for difference, _ in known),
         clusters=sum(difference.clusters for difference, _ in known),
     )
@@ -413,7 +484,7 @@ def like_these(differences: Sequence[Difference]) -> Difference | None:
     return Difference(
         estimate=within.estimate,
         error=max(within.error, spread.error),
-        freedom=len(known) - 1,
+        freedom=whole_freedom(degrees_of_freedom(1 for _ in known)),
         pairs=within.pairs,
         clusters=within.clusters,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import floor
 from typing import Any, Final, NamedTuple, Self
 
@@ -134,21 +135,80 @@ def rate_ends(sizes: Array, totals: Array, correlation: Array) -> tuple[Ends, Ar
 
 def _bound(sizes: Array, totals: Array, correlation: Array) -> Array:
     """`rates._bound`."""
-    worlds, _, clusters = totals.shape
+    found = np.ones(len(totals))
+    alike = correlation.copy()
+    tables = (
+        _worst_first(sizes, totals) if len(sizes) > 1 else _concentrated(sizes[0], totals[:, 0])
+    )
+    for tried, sums in tables:
+        own = np.nan_to_num(sums.correlation())
+        alike[tried] = np.where(np.isnan(alike[tried]), np.nan, np.fmax(alike[tried], own))
+        found[tried] = np.minimum(found[tried], _estimated(sums, alike[tried]).ends.low)
+    passing = _Sums.of(sizes, np.broadcast_to(sizes.astype(float), totals.shape))
+    unknown = _estimated(passing, np.full(len(totals), np.nan)).ends.low
+    some = (totals < sizes).any((1, 2))
+    return np.where(some, np.minimum(found, unknown), found)
+
+
+Tables = Iterator[tuple[Array, _Sums]]
+"""One table of each of these worlds, and their places."""
+
+
+def _worst_first(sizes: Array, totals: Array) -> Tables:
+    """`rates._worst_first`."""
+    worlds = len(totals)
     flat = totals.reshape(worlds, -1)
     worst = np.argsort(flat / sizes.ravel(), axis=1, kind="stable")[:, : rates._WORST]
-    sums = _Sums.of(sizes, np.broadcast_to(sizes.astype(float), totals.shape))
-    found = _estimated(sums, correlation).ends.low
     every = np.arange(worlds)
+    kept = np.broadcast_to(sizes.astype(float), totals.shape).copy()
+    tables = [_Sums.of(sizes, kept)]
     for place in worst.T:
-        size, total = sizes.ravel()[place], flat[every, place]
-        changes = (total - size, total**2 - size**2, (total - size) * size, total**2 / size - size)
-        for summed, change in zip(sums[3:], changes, strict=True):
-            summed[every, place // clusters] += change
-        own = np.nan_to_num(sums.correlation())
-        alike = np.where(np.isnan(correlation), np.nan, np.maximum(np.nan_to_num(correlation), own))
-        found = np.minimum(found, _estimated(sums, alike).ends.low)
-    return found
+        kept.reshape(worlds, -1)[every, place] = flat[every, place]
+        tables.append(_Sums.of(sizes, kept))
+    yield from ((every, one) for one in reversed(tables))
+
+
+def _concentrated(sizes: Array, totals: Array) -> Tables:
+    """`rates._concentrated`."""
+    rows, squared, equal = sizes.sum(), (sizes**2).sum(), len(set(sizes)) == 1
+    order = np.argsort(totals / sizes, axis=1, kind="stable")
+    size = np.take_along_axis(np.broadcast_to(sizes, totals.shape), order, 1)
+    failures = size - np.take_along_axis(totals, order, 1)
+    whole = failures.cumsum(1)
+    every = whole[:, -1]
+    for failed in range(int(every.max()), -1, -1):
+        whole_ones = (whole[:, : rates._WORST] == failed).any(1)
+        wanted = (failed <= 1) | (failed >= every - rates._FINE) | whole_ones
+        tried = np.flatnonzero(wanted & (failed <= every))
+        if not len(tried):
+            continue
+        rate = failed / rows
+        most, of_size = failures[tried], size[tried]
+        explained = _filled(failed, rate, most, of_size, equal=equal)[0]
+        if not equal:
+            furthest = np.argsort(2 * rate * of_size - most, axis=1, kind="stable")
+            most, of_size = (np.take_along_axis(one, furthest, 1) for one in (most, of_size))
+        about = _filled(failed, rate, most, of_size, equal=equal)[1]
+        about = np.maximum(0, about + rate**2 * squared)
+        between, mean = np.maximum(0, explained - failed * rate), 1 - rate
+        # such sums that the residuals of `_estimated` and the squares of `correlation` are these
+        passed, nothing = np.full(len(tried), float(rows - failed)), np.zeros(len(tried))
+        parts = (passed, about - mean**2 * squared, nothing, between + rows * mean**2)
+        yield (
+            tried,
+            _Sums(
+                len(sizes), np.array([rows]), np.array([squared]), *(one[:, None] for one in parts)
+            ),
+        )
+
+
+def _filled(
+    failed: int, rate: float, most: Array, size: Array, *, equal: bool
+) -> tuple[Array, Array]:
+    """What so many failures explain at most, and their squared distances."""
+    kept = np.clip(failed - (most.cumsum(1) - most), 0, most)
+    of = kept if equal else most
+    return (kept * of / size).sum(1), (kept * (of - 2 * rate * size)).sum(1)
 
 
 def new_metrics_ends(sizes: Array, totals: Array, correlation: Array) -> Ends:

@@ -50,10 +50,15 @@ class Run:
     """Of each base scenario and target."""
     apart: float
     """The part of the latent variance in which two judges differ on a base scenario."""
+    beta: bool = False
+    """Whether each judge's rate of a base scenario is drawn from a beta distribution, `apart` being
+    the correlation of its rows."""
 
     def __str__(self) -> str:
+        drawn = "beta" if self.beta else "normal"
         return (
-            f"| {self.targets} | {self.metrics} | {self.scenarios} | {self.rows} | {self.apart:g} |"
+            f"| {self.targets} | {self.metrics} | {self.scenarios} | {self.rows} | {drawn} "
+            f"| {self.apart:g} |"
         )
 
 
@@ -62,6 +67,9 @@ RUNS: Final = [
     for targets, size, rows, apart in product(
         (2, 14), ((1, 3), (1, 8), (4, 4), (10, 4)), (1, 4), (0.1, 0.4)
     )
+] + [
+    Run(targets, *size, rows, apart, beta=True)
+    for targets, size, rows, apart in product((2, 14), ((1, 3), (1, 8), (4, 4)), (1, 4), (0.2, 0.5))
 ]
 SIZES: Final = [
     Run(2, 10, scenarios, rows, 0) for scenarios, rows in product((2, 4, 8, 20), (1, 4))
@@ -72,6 +80,11 @@ def play(run: Run, worlds: int, chance: np.random.Generator) -> tuple[Array, Arr
     """Both sides: world, target, metric, scenario, row; 1 where it passes."""
     shape = (worlds, run.targets, run.metrics, run.scenarios, run.rows)
     shared = (worlds, 1, *shape[2:4], 1)
+    if run.beta:
+        strength = (1 - run.apart) / run.apart
+        odds = chance.beta(_RATE * strength, (1 - _RATE) * strength, (2, *shared))
+        before, after = (chance.random((2, *shape)) < odds).astype(float)
+        return before, after
     transcript = chance.normal(0, sqrt(0.15), shared) + chance.normal(0, sqrt(0.15), shape)
     rest = 1 - 0.3 - run.apart
     found = []
@@ -183,10 +196,11 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
         f"Output of `{COMMAND} --worlds {worlds}`. Two judges agree on average and differ on "
         f"single scenarios, so every marked shift (!) is false. Of {worlds:,} simulated runs of "
         "each kind, the last column says how many mark any (at most 5%). Metrics are per track, on "
-        "two tracks.",
+        "two tracks. How far judges are apart on a base scenario is normal, on the scale on which "
+        "rates are drawn, or their rates are beta-distributed.",
         "",
-        "| targets | metrics | scenarios | rows | apart | any false ! |",
-        "| --: | --: | --: | --: | --: | --: |",
+        "| targets | metrics | scenarios | rows | drawn | apart | any false ! |",
+        "| --: | --: | --: | --: | --- | --: | --: |",
     ]
     for run in RUNS:
         share = marked(run, worlds=worlds)

@@ -113,7 +113,7 @@ def test_a_metric_that_all_pass_or_none_tells_nothing_apart() -> None:
 
 
 def test_a_larger_plan_finds_smaller_differences() -> None:
-    plan = Plan((10,) * 4, variants=4, samples=2)
+    plan = Plan.even((10,) * 4, variants=4, samples=2)
     found = smallest_difference(plan)
     assert plan.rows == 320
     assert found is not None
@@ -121,13 +121,13 @@ def test_a_larger_plan_finds_smaller_differences() -> None:
     among_many = smallest_difference(plan, level=0.05 / 91)
     assert among_many is not None
     assert among_many > 1.3 * found
-    larger = smallest_difference(Plan((40,) * 4, 4, 2))
+    larger = smallest_difference(Plan.even((40,) * 4, 4, 2))
     assert larger is not None
     assert larger == pytest.approx(found / 2, rel=0.05)
-    more_samples = smallest_difference(Plan((10,) * 4, 4, 4), Assumed(correlation=1.0))
+    more_samples = smallest_difference(Plan.even((10,) * 4, 4, 4), Assumed(correlation=1.0))
     assert more_samples == smallest_difference(plan, Assumed(correlation=1.0)), "only repeats"
-    assert smallest_difference(Plan((1,), 4, 2)) is None
-    assert smallest_difference(Plan((2,), 1, 1)) is None, "more than everything would be needed"
+    assert smallest_difference(Plan.even((1,), 4, 2)) is None
+    assert smallest_difference(Plan.even((2,), 1, 1)) is None, "more than everything would be needed"
     assert detectable(0.05, 0, 0.05) is None
 
 
@@ -137,7 +137,7 @@ def test_a_plan_has_the_degrees_of_freedom_that_its_results_will_have(
 ) -> None:
     strata = [[PairedCluster(1, 0.0, 0.0, 1.0)] * number for number in bases]
     [found] = pair_differences([strata])
-    assert Plan(bases, 1, 1).freedom == (0 if found is None else found.freedom)
+    assert Plan.even(bases, 1, 1).freedom == (0 if found is None else found.freedom)
 
 
 @pytest.mark.parametrize(
