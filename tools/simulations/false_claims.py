@@ -620,14 +620,14 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
         "# False claims",
         "",
         f"Output of `{COMMAND} --worlds {worlds}`. For {worlds:,} simulated worlds of each kind "
-        f"and size, and {_CLOSE:,} where a share is above its bar or within two standard errors of "
-        "it: how many have any false ✓ (at most 5%), how many have every range of ranks correct "
-        "on both tracks, ties included (at least 95%), and in how many all intervals hold at once (no "
-        "bar: an interval is at the level at which its ✓ was decided). By chance alone, a share "
-        f"is off by {slack(worlds):.1%} in 1 of 200 cells of {worlds:,} worlds. 2 variants are 2 "
-        "ages, 6 are those in 3 places each. Where gaps are fitted, a scenario has one person of "
-        "each age, at a random place. The number of scenarios is of each metric. ✓ is the mean "
-        "number of marks.",
+        f"and size, and {_CLOSE:,} where a share is above its bar or within two standard errors "
+        "of it: how many have any false ✓ (at most 5%), how many have every range of ranks correct "
+        "on both tracks, ties included (at least 95%), and in how many all intervals hold at once "
+        "(no bar: an interval is at the level at which its ✓ was decided). By chance alone, a "
+        f"share is off by {slack(worlds):.1%} in 1 of 200 cells of {worlds:,} worlds. 2 variants "
+        "are 2 ages, 6 are those in 3 places each. Where gaps are fitted, a scenario has one "
+        "person of each age, at a random place. The number of scenarios is of each metric. ✓ is "
+        "the mean number of marks.",
     ]
     faults: list[str] = []
     for kind in KINDS:
