@@ -193,9 +193,8 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
         "and, if there are enough of them, of benchmarks like these (95% intended, at least "
         f"{LEAST:.0%} required). Each benchmark has one metric of each track. Targets differ "
         "between benchmarks by the given standard deviation, but not on average, so every ✓ about "
-        f"benchmarks like these is false. The last kinds have one base scenario of 12 rows among "
-        "those of one. By chance alone, a share is off by {slack(worlds):.1%} "
-        "in 1 of 200 cells.",
+        "benchmarks like these is false. The last kinds have one base scenario of 12 rows among "
+        f"those of one. By chance alone, a share is off by {slack(worlds):.1%} in 1 of 200 cells.",
         "",
         "| benchmarks | targets | scenarios | differ by | any false ✓ | ranks hold | ✓ | "
         "rate, these | width | rate, like these | width |",
