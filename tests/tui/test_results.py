@@ -210,7 +210,7 @@ def test_ranks_are_said_where_pairs_are_sure_and_few_scenarios_are_marked() -> N
     assert any("○" in line and "rests on little" in line for line in lines)
     assert not any("●" in line for line in lines)
     assert any(HELD in line and "  — " in line for line in lines)
-    shown = " ".join(text_of(says_rows(few, 100)))
+    shown = " ".join(text_of(says_rows(few, 100, in_full=True)))
     assert HELD in shown
     assert "Nothing is significant, among" in shown
 
@@ -398,6 +398,11 @@ def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) ->
         assert "✓ steadfast > pushover by" in shown
         assert "[metrics]" in shown
         assert "findings" not in shown.splitlines()[1]
+        assert "passes more often than" not in shown
+        for said in (True, False):
+            await pilot.press("I")
+            await pilot.pause()
+            assert ("passes more often than" in on_screen(pilot)) is said
 
     theatre.perform(script, (200, 50), app_with(theatre, Sums(Report(an_analysis()))))
 
@@ -842,7 +847,7 @@ def test_the_results_screen(
 
 def test_where_a_cost_is_from_is_told_without_a_warning() -> None:
     words = "The calls cost $1.25, all of it as the providers reported it."
-    rows = says_rows(replace(an_analysis(), cost=words), 100)
+    rows = says_rows(replace(an_analysis(), cost=words), 100, in_full=True)
     texts = ["".join(piece.text for piece in row.line).strip() for row in rows]
     assert words in texts
     assert not any("The calls cost" in text and text != words for text in texts)
@@ -881,6 +886,9 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         shown = on_screen(pilot)
         assert "all 2 benchmarks together" in shown
         assert "24 scenarios, 2 benchmarks" in shown
+        await pilot.press("I")
+        await pilot.pause()
+        shown = on_screen(pilot)
         assert "intervals for other benchmarks" in shown
         assert "rows" not in shown
         assert "judges" not in shown

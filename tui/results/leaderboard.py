@@ -275,13 +275,14 @@ ELSEWHERE: Final = frozenset({"metrics", "comparisons", "people", "agreement"})
 """Sections that are shown beside the sentences."""
 
 
-def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
-    """The findings in sentences, and what to know before using the figures, in `width` cells."""
+def says_rows(analysis: Analysis, width: int, *, in_full: bool = False) -> list[SheetRow]:
+    """The answer, and what to know before using the figures, in `width` cells; `in_full` with each
+    finding in a sentence of its own."""
     if not any(target.scored for target in analysis.targets):
         return list(_nothing_yet(analysis, width))
     return [
         *_answer(analysis, width),
-        *_findings(analysis, width),
+        *_findings(analysis, width, in_full=in_full),
         SheetRow([]),
         *(
             row
@@ -315,8 +316,13 @@ def _answer(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     yield SheetRow([])
 
 
-def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
+def _findings(analysis: Analysis, width: int, *, in_full: bool) -> Iterator[SheetRow]:
     all_findings = other_findings(analysis)
+    if not in_full:
+        if all_findings:
+            words = f"I: {plural(len(all_findings), 'finding')} in full"
+            yield from paragraph(words, width, ink=Ink.FAINT)
+        return
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis), width, ink=Ink.MUTED)
     for kind in Certainty:

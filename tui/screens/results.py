@@ -72,6 +72,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         key("greater_than_sign", "benchmark(1)", "benchmark", "the next benchmark"),
         key("less_than_sign", "benchmark(-1)", "before", "the previous benchmark", show=False),
         key("O", "overall", "together", "all benchmarks together, or back to one"),
+        key("I", "details", "in full", "each finding in full, or only the answer"),
         key("W", "failures", "failures", "read the failures under the cursor"),
         key("f5,ctrl+r", "merge", "new rows", "add up again, with what was judged since"),
     ]
@@ -98,6 +99,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._before: str | None = None
         """The benchmark shown before all were."""
         self._section = SAYS
+        self._in_full = False
+        """Whether each finding is said in full, below the answer."""
         self._reports: dict[str, Report] = {}
         self._made: dict[str, float] = {}
         """By benchmark: when its shown results were requested."""
@@ -159,6 +162,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 return None if news else ""
             case "section":
                 return "" if self._report is None else None
+            case "details":
+                if self._report is None or (self._section != SAYS and not self._says.display):
+                    return ""
+                return "in short" if self._in_full else None
             case "failures":
                 return "" if self._verdict_scope is None else None
             case _:
@@ -221,6 +228,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._forget_failures()
         self.shell.preferences.choose(replace(self.shell.preferences.choices, benchmark=self._name))
         self._show(from_top=True)
+
+    def action_details(self) -> None:
+        self._in_full = not self._in_full
+        self._says.show(self._says_rows)
+        if self._section == SAYS:
+            self._sheet.show(self._section_rows)
 
     def action_merge(self) -> None:
         if self._name is not None:
@@ -455,7 +468,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return standing_rows(report.analysis, width, folded=folded)
 
     def _says_rows(self, width: int) -> list[SheetRow]:
-        return [] if self._report is None else says_rows(self._report.analysis, width)
+        if self._report is None:
+            return []
+        return says_rows(self._report.analysis, width, in_full=self._in_full)
 
     def _section_rows(self, width: int) -> list[SheetRow]:
         report = self._report
@@ -470,7 +485,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             case "judges":
                 return _judges(report, width)
             case _:
-                return says_rows(analysis, width)
+                return self._says_rows(width)
 
     def _no_report(self) -> list[SheetRow]:
         if self._name is None:

@@ -32,6 +32,7 @@ ORDER: Final = (
     "begin",
     "pilot",
     "failures",
+    "details",
     "again",
     "next_evidence",
     "next_conversation",
