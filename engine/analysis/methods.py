@@ -36,9 +36,9 @@ RATES: Final = (
     "(m′ − 1)ρ* (Kish 1965), where m′ is the size-weighted mean number of rows of a base scenario, "
     "ρ* = (fρ + 4 · 0.3) / (f + 4), and ρ the intra-class correlation of these rows, pooled over "
     "the run. n_e is never larger than it would be at ρ* = 0; where all rows pass or all fail, it "
-    "is n / deff. So that a failure more seldom raises the lower end, that is the least of those "
-    "that there would be if none, or only the worst one to sixteen base scenarios, kept their "
-    "failures; the upper end likewise"
+    "is n / deff. So that a failure more does not raise the lower end, that is the least of those "
+    "that there would be if fewer failures were kept, on as few base scenarios as could have them "
+    "(with several metrics none, or those of the worst one to sixteen); the upper end likewise"
 )
 NEW_METRICS: Final = (
     "The interval “for new metrics” is that of metrics drawn from many like these, each being one "
@@ -56,7 +56,7 @@ COMPARING: Final = (
     "with two variances. The one that such differences are expected to have weighs 6 / (1 + 0.1(m′ "
     "− 1)) degrees of freedom. The other is the binomial variance of the pair times the "
     "overdispersion of all pairs, the sum of their squared standard errors over that of their "
-    "binomial variances; it weighs 16 degrees of freedom, and at most T − 2 times those of the "
+    "binomial variances; it weighs 40 degrees of freedom, and at most T − 2 times those of the "
     "pair, T being the targets. The result is at least ½ / n_e², n_e being pairs / deff, and "
     "2((p − ½) / B)² is added, p being the common rate and B the effective number of base "
     "scenarios, for failures of a kind that is not among them. The degrees of freedom are "
