@@ -16,6 +16,7 @@ from typing import Any, Final, TextIO
 from unicodedata import east_asian_width
 
 from engine.display import ASCII_SIGNS, clean, wants_ascii
+from engine.errors import InputError, Problem
 
 PROGRAM: Final = "crosswind"
 
@@ -103,6 +104,27 @@ def tell(text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise
         discard(sys.stderr)  # a full disk behind it must not end what is paid for
+
+
+def says_yes() -> bool:
+    """Read the answer to a question from the terminal."""
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def goes_on() -> bool:
+    """Ask on the terminal whether to go on."""
+    tell("go on? [y/N]")
+    return says_yes()
+
+
+def goes_on_for_good(what: str) -> bool:
+    """Ask before a command does what cannot be undone, such as "removes …". Raises `InputError`
+    where nobody can be asked."""
+    if not sys.stdin.isatty():
+        hint = "add `--yes`: there is no terminal to ask on"
+        raise InputError(Problem(f"this {what}", hint=hint))
+    tell(f"this {what}")
+    return goes_on()
 
 
 class _Output(io.FileIO):

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from engine.cli.bars import bars
-from engine.cli.console import tell
+from engine.cli.console import says_yes, tell
 from engine.cli.lines import FailureNews, LinePrinter
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
@@ -73,8 +73,8 @@ def answer_on_terminal(engine: EngineThread) -> None:
     while engine.board().question is not None:
         ready, _, _ = select.select([sys.stdin], [], [], POLL_SECONDS)
         if ready:
-            agreed = sys.stdin.readline().strip().lower() in {"y", "yes"}
-            tell(engine.ask(Request(Command.RESUME if agreed else Command.STOP)).text)
+            command = Command.RESUME if says_yes() else Command.STOP
+            tell(engine.ask(Request(command)).text)
             return
     tell("it was answered elsewhere")
 

@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from engine.cli.commands.begin import DemoCommand, ModelCommand
-from engine.cli.console import out, tell
-from engine.cli.pricing import agreed
+from engine.cli.console import goes_on, out, tell
 from engine.display import one_line
 from engine.errors import CrosswindError, InputError, Problem
 from engine.files import sha256_of
@@ -75,7 +74,7 @@ def require_model(arguments: DemoCommand) -> None:
         if not sys.stdin.isatty():
             raise InputError(Problem(needs, hint=f"`{SMOLLM2.command}` gets it, and so does --yes"))
         tell(f"{needs}, kept in {path.parent}: get it?")
-        if not agreed():
+        if not goes_on():
             raise InputError(f"{SMOLLM2.title} is not there, so nothing was begun")
     get_model(SMOLLM2)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.commands.typed import Spends
-from engine.cli.console import tell
+from engine.cli.console import goes_on, tell
 from engine.cli.lines import rejected_sentence, waiting_sentence
 from engine.cli.pipelines import writing
 from engine.cli.planning import called_from_here, planning
@@ -430,7 +430,7 @@ def answered(priced: PricedOrder, arguments: Spends) -> Order | None:
     if not priced.lines or arguments.yes:
         return priced.order
     if sys.stdin.isatty():
-        return priced.order if agreed() else None
+        return priced.order if goes_on() else None
     quote = priced.order.quote
     # a script must not hang on a question; it is told what happens instead
     if quote is not None and quote.binding:
@@ -439,8 +439,3 @@ def answered(priced: PricedOrder, arguments: Spends) -> Order | None:
             f"${quote.high_usd:.2f}; `--yes` or `run.budget` lets it go on"
         )
     return priced.order
-
-
-def agreed() -> bool:
-    tell("go on? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from datetime import UTC, datetime, timedelta
 
 from engine.cli.commands.upkeep import PruneCommand
-from engine.cli.console import out, tell
+from engine.cli.console import goes_on_for_good, out, tell
 from engine.cli.session import Session, open_session
 from engine.errors import DONE, STOPPED, InputError, Problem
 from engine.pipeline.files import store_counts
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
-from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
+from engine.store.maintenance import plan_prune, prune, shrink
 
 
 def run_prune(arguments: PruneCommand) -> int:
@@ -27,7 +26,7 @@ def run_prune(arguments: PruneCommand) -> int:
     if arguments.dry_run:
         out(f"would be removed: {plan}")
         return DONE
-    if not (arguments.yes or _agreed(plan)):
+    if not arguments.yes and not goes_on_for_good(f"removes {plan}, permanently"):
         return STOPPED
     return _prune(session, before)
 
@@ -38,16 +37,6 @@ def _cutoff(days: int | None) -> datetime | None:
     if not 0 <= days <= 36_500:
         raise InputError(Problem(f"--older-than {days}: expected days, from 0 to 36500"))
     return datetime.now(UTC) - timedelta(days=days)
-
-
-def _agreed(plan: PrunePlan) -> bool:
-    if not sys.stdin.isatty():
-        raise InputError(
-            Problem(f"this removes {plan}", hint="add `--yes`: there is no terminal to ask on")
-        )
-    tell(f"this removes {plan}, permanently")
-    tell("go on? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _prune(session: Session, before: datetime | None) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from engine.cli.commands.upkeep import RepairCommand
-from engine.cli.console import out, out_json, tell
+from engine.cli.console import goes_on_for_good, out, out_json, tell
 from engine.cli.importing import complaints, report_lines
 from engine.cli.pipelines import writing
 from engine.cli.planning import planning
@@ -51,7 +50,8 @@ def run_repair(arguments: RepairCommand) -> int:
     for line in _plan(examination):
         tell(line)
     # nothing is replaced where there is no store
-    if examination.exists and not (arguments.yes or _agreed()):
+    asks = examination.exists and not arguments.yes
+    if asks and not goes_on_for_good("replaces the store"):
         return STOPPED
     done = asyncio.run(
         repair(session.workspace, session.config, examination, now=datetime.now(UTC))
@@ -94,15 +94,6 @@ def _plan(examination: Examination) -> Iterator[str]:
         what = "it" if examination.unread else what
         benchmarks = plural(len(examination.files.sources), "benchmark")
         yield f"{what} will be filled from the files of {benchmarks}"
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise InputError(
-            Problem("this replaces the store", hint="add `--yes`: there is no terminal to ask on")
-        )
-    tell("go on? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 _MOST: Final = 20

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.cli.commands.typed import Spends
-from engine.cli.console import tell
+from engine.cli.console import says_yes, tell
 from engine.cli.session import Session
 from engine.trust import Permission, Trust, UntrustedError, screenful
 
@@ -30,7 +30,7 @@ def allowed(root: Path, permissions: Sequence[Permission], *, trusts: bool) -> b
             return False
         for line in screenful(root, permissions):
             tell(line)
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        if not says_yes():
             return False
     trust.allow(permissions)
     return True
