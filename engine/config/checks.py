@@ -362,6 +362,9 @@ def warnings_of(document: YamlDocument) -> tuple[str, ...]:
         for old, new in _OLD_WORDS.items()
         if old in document.data
     ]
+    if document.value(("run", "verbose")) is True:
+        what = "changes nothing: it is read because files of ImpactBench have it"
+        warnings.append(_warning(document, ("run", "verbose"), what))
     for spec in _specs(document):
         warnings += _secret_warnings(spec, document)
         if (name := _sent_name(spec)) is not None:

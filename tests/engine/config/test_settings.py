@@ -59,8 +59,9 @@ def test_a_configuration_of_the_wild_loads_unchanged(config_file: Write) -> None
     path = config_file(IN_THE_WILD)
     config = load_config(path)
     assert config.path == path
-    [warning] = [one for one in config.warnings if " ends on " not in one]
-    assert "targets[3].model is sent as `swiss-ai/apertus-8b-instruct`" in warning
+    verbose, sent = [one for one in config.warnings if " ends on " not in one]
+    assert verbose.startswith(f"{path}:4: run.verbose changes nothing")
+    assert "targets[3].model is sent as `swiss-ai/apertus-8b-instruct`" in sent
     assert config.targets[3].model == "swiss-ai/apertus-8b-instruct"
     assert config.run.verbose
     assert config.run.concurrency.simulate == 20
