@@ -6,6 +6,7 @@ with those of the shapes.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -372,7 +373,26 @@ def warnings_of(document: YamlDocument) -> tuple[str, ...]:
             what += "write another word for `source` beside its `base_url`"
             warnings.append(_warning(document, (*spec.at, "model"), what))
         warnings += _end_warnings(spec, document)
+    warnings += _equal_targets(document)
     return tuple(warnings)
+
+
+_NOT_ASKED: Final = frozenset({"id", "apikey", "price", "served_as", "served_model"})
+"""Keys of a target on which no request depends."""
+
+
+def _equal_targets(document: YamlDocument) -> Iterator[str]:
+    """A note for each target that is asked as an earlier one is."""
+    targets, first = document.data.get("targets"), dict[str, object]()
+    for place, target in enumerate(targets if isinstance(targets, list) else ()):
+        if isinstance(target, dict):
+            asked = {key: value for key, value in target.items() if key not in _NOT_ASKED}
+            asked["source"] = source_of(target)
+            earlier = first.setdefault(json.dumps(asked, sort_keys=True, default=str), target)
+            if earlier is not target and isinstance(earlier, dict):
+                what = f"is asked with the same requests as `{quotable(str(earlier.get('id')))}`: "
+                what += "they are one target, played several times"
+                yield _warning(document, ("targets", place, "id"), what)
 
 
 def _end_warnings(spec: _WrittenModel, document: YamlDocument) -> Iterator[str]:

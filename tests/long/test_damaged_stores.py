@@ -160,7 +160,8 @@ def test_a_store_whose_log_was_lost_is_used_and_what_is_missing_is_done_again(
     assert found == wanted
 
 
-STORES: Final = 200
+SEEDS: Final = 6
+"""Stores of each kind: 216 in all. Each kind has a limit of its own, however slow the machine."""
 
 MORE: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.no_utf8, 0, True, {Outcome.MENDED}),
@@ -198,15 +199,16 @@ def test_a_damaged_store_is_noticed_and_mended(
     assert trial.outcome in expected, str(trial)
 
 
-@pytest.mark.timeout(1800)
-def test_of_two_hundred_damaged_stores_none_is_a_dead_end(sound: Sound, tmp_path: Path) -> None:
-    """Every kind in turn; of every third seed there are no files to fill a store from."""
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_of_two_hundred_damaged_stores_none_is_a_dead_end(
+    sound: Sound, tmp_path: Path, kind: Damage
+) -> None:
+    """A few of every kind; of every third seed there are no files to fill a store from."""
     found: Counter[str] = Counter()
     bad = []
-    for number in range(STORES):
-        seed, kind = divmod(number, len(KINDS))
-        root = tmp_path / str(number)
-        trial = tried(sound, KINDS[kind], seed, root, with_files=seed % 3 != 2)
+    for seed in range(SEEDS):
+        root = tmp_path / str(seed)
+        trial = tried(sound, kind, seed, root, with_files=seed % 3 != 2)
         shutil.rmtree(root)
         found[trial.outcome.value] += 1
         if trial.outcome not in {Outcome.HARMLESS, Outcome.MENDED, Outcome.TOLD}:

@@ -529,3 +529,21 @@ def test_extra_body_has_room_for_much_and_not_for_everything(
     assert found["targets[0].extra_body"][2] == (
         "this is too long, expected at most 16,384 characters as JSON (None)"
     )
+
+
+def test_targets_that_are_asked_alike_are_said_to_be_one_before_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    alike = 'model: m, source: openai, apikey: "${A}"'
+    path.write_text(
+        "user_model: {model: user, source: offline}\n"
+        "evaluator_model: {model: evaluator, source: offline}\n"
+        "targets:\n"
+        f"  - {{id: a, {alike}, params: {{temperature: 0}}}}\n"
+        f"  - {{id: b, {alike}, params: {{temperature: 0}}, price: {{input: 1, output: 2}}}}\n"
+        f"  - {{id: c, {alike}, params: {{temperature: 1}}}}\n"
+        f"  - {{id: d, {alike}, params: {{temperature: 0}}, system_prompt: Be brief.}}\n",
+        "utf-8",
+    )
+    [warning] = load_config(path).warnings
+    assert "targets[1].id" in warning
+    assert "is asked with the same requests as `a`: they are one target" in warning
