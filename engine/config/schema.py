@@ -230,6 +230,11 @@ class ModelSpec(Shape):
     )
     """Further keys for the body of each request, sent as they are. `${NAME}` is looked up in them
     as in keys."""
+    slots: int | None = Field(
+        default=None, ge=1, le=10_000, description="a whole number from 1 to 10,000"
+    )
+    """How many replies its server writes at once. Further calls wait here, where no time is counted
+    against them, and not there. Left out, as many as the server takes; llama-server is asked."""
     served_model: Served = Field(default="any", description="`any` or `same`")
     """Whose replies are accepted: those of any model that the server answers with, or only those of
     this one."""

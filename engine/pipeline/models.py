@@ -213,6 +213,7 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
         only_this=spec.served_model == "same",
         secrets=environment.hidden_values([spec.model, spec.address, *spec.served_as]),
         speaks_responses=spec.speaks_responses,
+        slots=spec.slots,
     )
 
 
@@ -242,6 +243,7 @@ def _application_of(
         served_as=tuple(environment.resolve(name, where=where, to=to) for name in target.served_as),
         only_this=target.served_model == "same",
         secrets=environment.hidden_values([target.model, url, *target.served_as]),
+        slots=target.slots,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from engine.errors import StopRequested
@@ -252,6 +252,8 @@ class Account:
     """The most requests of a model in flight, whatever the server accepts."""
     cooldown: Cooldown
     """Closed while the server asks for no requests at all, whatever the model."""
+    ask_slots: Callable[[], int | None] | None = None
+    """Asks how many replies the server writes at once; None if that was asked, or is known."""
     limiters: dict[str, Limiter] = field(default_factory=dict)
     """By model."""
     parked: dict[str, Parking] = field(default_factory=dict)
@@ -287,12 +289,43 @@ class Account:
         if self.parked.pop(model, None) is not None and model in self.filtered:
             self.filtered[model].is_expected = True
 
+    async def learn_slots(self, server: str) -> None:
+        """After a first answer, ask a server that says it: what waits there, waits with the time to
+        its first word running."""
+        if self.ask_slots is None or not server.startswith(_SAYS_SLOTS):
+            return
+        ask, self.ask_slots = self.ask_slots, None
+        if (slots := await asyncio.to_thread(ask)) is not None:
+            self.most_at_once = min(self.most_at_once, slots)
+            for limiter in self.limiters.values():
+                limiter.window.at_most(self.most_at_once)
+
     def limiter(self, model: str) -> Limiter:
         """Return the limiter that all calls of this account to a model share."""
         if model not in self.limiters:
             monotonic, sleep = self.clock.monotonic, self.clock.sleep
             self.limiters[model] = Limiter(monotonic, sleep, self.cooldown, most=self.most_at_once)
         return self.limiters[model]
+
+
+_SAYS_SLOTS: Final = "llama.cpp"
+
+
+def llama_slots(where: Address) -> int | None:
+    """Ask llama.cpp's server at an address for its slots; None if it does not say."""
+    import httpx  # imported here, as few runs need it
+
+    headers = {"Authorization": where.headers.get("Authorization", "")}
+    try:
+        url = f"{HostPort.of(where.url).url}/props"
+        told = httpx.get(url, headers=headers, timeout=_SLOTS_S, trust_env=False).json()
+        slots = told.get("total_slots")
+    except (httpx.HTTPError, ValueError, AttributeError):
+        return None
+    return slots if type(slots) is int and slots > 0 else None
+
+
+_SLOTS_S: Final = 5.0
 
 
 @cache
@@ -357,9 +390,16 @@ class Accounts:
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def account(
-        self, wire: Wire, base_url: str, key: str, *, follow_redirects: bool = False
+        self,
+        wire: Wire,
+        base_url: str,
+        key: str,
+        *,
+        follow_redirects: bool = False,
+        slots: int | None = None,
     ) -> Account:
-        """Return the account of a key, which must have been checked."""
+        """Return the account of a key, which must have been checked; `slots` are those of its
+        server, where they are known."""
         # by a digest, so that no table is keyed with keys
         name = (
             wire,
@@ -377,9 +417,10 @@ class Accounts:
                     self._prepare, wire, base_url, key, follow_redirects=follow_redirects
                 )
                 cooldown = Cooldown(self.clock.monotonic)
-                self._open[name] = Account(
-                    self._open_transport(where), self.clock, self.most_at_once, cooldown
-                )
+                most = min(self.most_at_once, slots or MOST)
+                ask_slots = None if slots else partial(llama_slots, where)
+                transport = self._open_transport(where)
+                self._open[name] = Account(transport, self.clock, most, cooldown, ask_slots)
             return self._open[name]
 
     def _prepare(self, wire: Wire, base_url: str, key: str, *, follow_redirects: bool) -> Address:

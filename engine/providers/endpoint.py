@@ -116,6 +116,8 @@ class Endpoint:
     application: Application | None = None
     """None for a chat protocol. For an application, `extra_body` is the template."""
     speaks_responses: bool = False
+    slots: int | None = None
+    """How many replies its server writes at once; None if that is not configured."""
     as_written: AsWritten | None = None
     """Set if key, headers and body have unexpanded variables, which the worker that sends the
     request looks up."""
@@ -160,6 +162,7 @@ def endpoint(
     only_this: bool = False,
     secrets: tuple[str, ...] = (),
     speaks_responses: bool = False,
+    slots: int | None = None,
 ) -> Endpoint:
     """Return the endpoint of a model from its configuration.
 
@@ -195,6 +198,7 @@ def endpoint(
         only_this,
         secrets,
         speaks_responses=speaks_responses,
+        slots=slots,
     )
 
 
@@ -208,6 +212,7 @@ def application_endpoint(
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
     secrets: tuple[str, ...] = (),
+    slots: int | None = None,
 ) -> Endpoint:
     """Return the endpoint of an application, whose address is used unchanged. Raises `InputError`
     if it is invalid."""
@@ -235,6 +240,7 @@ def application_endpoint(
         only_this=only_this,
         secrets=secrets,
         application=application,
+        slots=slots,
     )
 
 

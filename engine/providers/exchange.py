@@ -187,6 +187,8 @@ class CallResult:
     meant: ExpectedModel | None = None
     """Whose reply is wanted; None for anybody's."""
     route: GatewayRoute = NO_ROUTE
+    server: str = ""
+    """What serves, as its answer says."""
     session: str | None = None
     """The other side's name for the conversation, if it gave one."""
     _thoughts: int = 0
@@ -307,6 +309,7 @@ class _ResponseHandler:
         self._result.status = status
         self._result.request_id = _request_id(headers)
         self._result.route = route_of(headers)
+        self._result.server = headers.get("server", "")[:LONGEST_NAME]
         if self._app_parser is not None:
             self._app_parser.hear_headers(headers)
         if self._is_document(status, headers):

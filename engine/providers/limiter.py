@@ -62,6 +62,11 @@ class Window:
         """Whether another request may be sent now."""
         return self.in_flight < int(self.limit)
 
+    def at_most(self, most: int) -> None:
+        """Never let in more than this."""
+        self.most = most
+        self.limit = min(self.limit, most)
+
     def started(self) -> int:
         """Count a request, and return the mark to be passed to `ended`."""
         self.in_flight += 1

@@ -128,6 +128,7 @@ class RealModel(ReportingModel):
             endpoint.base_url,
             key,
             follow_redirects=app is not None and app.follow_redirects,
+            slots=endpoint.slots,
         )
         destination = None
         secrets = [key, *secret_parts(headers), *extra.secrets, *endpoint.secrets]

@@ -291,6 +291,8 @@ class _Call:
             now=accounts.clock.now,
             accepted=self._limiter.accepted,
         )
+        if self.sender.host_port.local:
+            await self.account.learn_slots(result.server)
 
     async def _exchange_by_worker(
         self, slot: AgentSlot, destination: RequestDestination, result: CallResult
