@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, Final, Self
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, State
@@ -65,9 +67,10 @@ class LiveAnswer:
     as mostly nobody does."""
 
     def __init__(self) -> None:
-        self._pieces: list[str | None] = []
+        self._pieces: deque[str | None] = deque()
         self._text = ""
         self._strings = EveryString(self._take)
+        self._reading = Lock()
 
     def add(self, piece: str | None) -> None:
         """Append a piece of the answer; None discards everything, because it begins again."""
@@ -77,10 +80,11 @@ class LiveAnswer:
 
     def text(self) -> str:
         """The end of what its strings hold so far."""
-        for piece in self._pieces:
-            self._strings.feed(piece)
-        self._pieces.clear()
-        return self._text
+        # several threads look while the loop adds: each piece is taken once, and in its order
+        with self._reading:
+            while self._pieces:
+                self._strings.feed(self._pieces.popleft())
+            return self._text
 
     def _take(self, text: str | None) -> None:
         self._text = "" if text is None else (self._text + text)[-LONGEST_WRITING:]
@@ -108,7 +112,8 @@ class LiveBoard:
         """What is written, the newest last."""
         shown: list[Writing] = []
         room = MOST_WRITING
-        for row, answer in reversed(self._writing.items()):
+        # copied, because other threads read while the loop changes it
+        for row, answer in reversed(list(self._writing.items())):
             if (text := answer.text()) and len(text) <= room:
                 shown.append(Writing(*row, text))
                 room -= len(text)
