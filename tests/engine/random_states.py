@@ -75,7 +75,10 @@ def _rejected(place: Place, dice: random.Random) -> None:
 
 def _again(place: Place, dice: random.Random) -> None:
     with place.reader() as reader:
-        keys = [take.key for take in reader.counting_takes("giving-in")]
+        # those of a rejected scenario are refused
+        standing = {row.scenario.id for row in reader.scenarios("giving-in")}
+        takes = reader.counting_takes("giving-in")
+    keys = [take.key for take in takes if take.key.scenario_id in standing]
     again = {"giving-in": frozenset(dice.sample(keys, min(3, len(keys))))}
     stages = {Stage.EVALUATE} if dice.random() < 0.5 else {Stage.SIMULATE, Stage.EVALUATE}
     if keys:
