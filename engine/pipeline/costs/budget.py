@@ -224,14 +224,17 @@ class Budget:
                 self._in_air[role, model] -= 1
                 self._reserved[role, model] -= most
             self.remaining.call_ends(kind, turn, expected, cost)
-            # a call of unknown cost says nothing about usual costs
-            if cost:
-                self._costs[role, model].append(cost)
-                if self.limits and cost > most + self._excess[role, model] + ROUNDING:
-                    self._excess[role, model] = cost - most
-                    self._on_excess(role, model, cost, most)
+            self._keep_cost(role, model, most, cost)
             self._wake_next()
             self._wake_rows()
+
+    def _keep_cost(self, role: Role, model: ModelId, most: float, cost: float) -> None:
+        # a call of unknown cost says nothing about usual costs
+        if cost:
+            self._costs[role, model].append(cost)
+            if self.limits and cost > most + self._excess[role, model] + ROUNDING:
+                self._excess[role, model] = cost - most
+                self._on_excess(role, model, cost, most)
 
     def batch_claimed(self, usd: float) -> None:
         """Note that a call in a batch of an earlier run is asked for again, or costs nothing: until
