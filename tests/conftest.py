@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 from _pytest.unraisableexception import gc_collect_iterations_key
 
+from tests.approval import approving, change_sections, sections_of_no_test
 from tests.engine.small_workspace import Place, small_workspace
 from tests.new_stores import copied_new_stores
 from tests.processes import Watch, marks
@@ -26,6 +27,8 @@ from tests.protocol_server.server import ProtocolServer
 LEFT_OUT = "not process"
 _MEMORY: Final = Path("/dev/shm")
 _ENOUGH: Final = 4 << 30
+_BASE: Final = pytest.StashKey[Path]()
+"""The folder that holds the folders of all tests."""
 
 # argparse looks for translations of its words in files that are not there, which is half of what it
 # takes to make the parser of a command
@@ -57,6 +60,11 @@ def new_stores_are_copied() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def base_is_known(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> None:
+    pytestconfig.stash[_BASE] = tmp_path_factory.getbasetemp()
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """The small workspace, which has not been run."""
@@ -82,7 +90,14 @@ def server() -> Iterator[ProtocolServer]:
         yield running
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--approve", action="store_true", help="record what tests print as approved")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not any("::" in one for one in config.args) and not config.getoption("lf"):
+        _check_sections(items, record=config.getoption("--approve"))
     if LEFT_OUT not in config.option.markexpr:
         return
     for item in items:
@@ -90,6 +105,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for mark in marks(item.path, item.originalname):
                 item.add_marker(mark)
     watch()
+
+
+def _check_sections(items: list[pytest.Item], *, record: bool) -> None:
+    for file, left in sections_of_no_test(items).items():
+        if not record:
+            raise pytest.UsageError(f"{file} approves for tests that are gone: {', '.join(left)}")
+        change_sections(file, dict.fromkeys(left))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -110,6 +132,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    base = item.session.config.stash[_BASE]
+    with approving(item, base, record=item.config.getoption("--approve")):
+        yield
 
 
 @pytest.hookimpl(trylast=True)
