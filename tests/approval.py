@@ -94,7 +94,8 @@ def approving(item: pytest.Item, base: Path, *, record: bool) -> Iterator[None]:
 
 
 def approve(value: object) -> None:
-    """Given a text, fails unless it is the one that was approved. Of anything else, its `repr`."""
+    """Fails unless a text is the one that was approved. Of several, there is a line for each; of
+    anything else, its `repr`."""
     __tracebackhide__ = True
     test = _carried_out[-1]
     text, header = _printed(value, test.changing), test.next_header()
@@ -110,7 +111,13 @@ def approve(value: object) -> None:
 
 
 def _printed(value: object, changing: Mapping[str, str]) -> str:
-    text = value if isinstance(value, str) else pformat(value, width=100)
+    match value:
+        case str(text):
+            pass
+        case [*texts] if texts and all(isinstance(one, str) for one in texts):
+            text = "\n".join(f"- {one}" for one in texts)
+        case _:
+            text = pformat(value, width=100)
     lines = (line.rstrip() for line in steady(text, changing).split("\n"))
     return "\n".join("".join(map(_visible, line)) for line in lines).rstrip("\n")
 
