@@ -21,7 +21,7 @@ from _pytest.unraisableexception import gc_collect_iterations_key
 from tests.approval import approving, change_sections, sections_of_no_test
 from tests.engine.small_workspace import Place, small_workspace
 from tests.new_stores import copied_new_stores
-from tests.processes import Watch, marks
+from tests.processes import KnownMarks, Watch
 from tests.protocol_server.server import ProtocolServer
 
 LEFT_OUT = "not process"
@@ -100,10 +100,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _check_sections(items, record=config.getoption("--approve"))
     if LEFT_OUT not in config.option.markexpr:
         return
+    known = KnownMarks(getattr(config, "cache", None))
     for item in items:
         if isinstance(item, pytest.Function):
-            for mark in marks(item.path, item.originalname):
+            for mark in known.of_test(item.path, item.originalname):
                 item.add_marker(mark)
+    known.keep()
     watch()
 
 

@@ -7,8 +7,11 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import pytest
 
 ROOT: Final = Path(__file__).parents[1]
 STARTERS: Final = {
@@ -19,6 +22,7 @@ STARTERS: Final = {
 """A name of these in a test, or in what it uses of the tests, stands for what its mark says."""
 RUNNING: Final = frozenset({"run", "demo", "simulate", "evaluate", "validate", "repair"})
 """Commands that carry out a run or make a store anew, where a test gives them to `crosswind`."""
+_KEPT: Final = "crosswind/marks"
 EVENTS: Final = frozenset(
     {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "pty.spawn"}
 )
@@ -145,6 +149,32 @@ def marks(path: Path, name: str) -> frozenset[str]:
         ahead |= _uses(one) - seen
     named = frozenset[str]().union(*map(_used, seen))
     return frozenset(mark for mark, starters in STARTERS.items() if named & starters)
+
+
+class KnownMarks:
+    """`marks` as the cache of pytest keeps them, until any file of the tests changes: to read them
+    takes about as long as to import all tests."""
+
+    def __init__(self, cache: pytest.Cache | None) -> None:
+        stats = ((path, path.stat()) for path in sorted((ROOT / "tests").rglob("*.py")))
+        found = str([(str(path), one.st_mtime_ns, one.st_size) for path, one in stats])
+        self._cache = cache
+        self._version = sha256(found.encode()).hexdigest()
+        kept = cache.get(_KEPT, {}) if cache else {}
+        fresh = kept.get("version") == self._version
+        self._known: dict[str, list[str]] = kept["marks"] if fresh else {}
+        self._new = False
+
+    def of_test(self, path: Path, name: str) -> list[str]:
+        key = f"{path}::{name}"
+        if key not in self._known:
+            self._known[key] = sorted(marks(path, name))
+            self._new = True
+        return self._known[key]
+
+    def keep(self) -> None:
+        if self._cache and self._new:
+            self._cache.set(_KEPT, {"version": self._version, "marks": self._known})
 
 
 class Watch:
