@@ -26,6 +26,10 @@ CHANGING: Final[Mapping[str, str]] = {
     r"127\.0\.0\.1:\d+": "127.0.0.1:<port>",
 }
 """What differs from one day and one server to the next, and the word that stands for it."""
+_MEASURED: Final[Mapping[str, str]] = {
+    r"\b\d+ ms\b": "<ms>",
+    r"(?m)^\[\d\d:\d\d\] .*\n": "",  # how far a run is, as often as there is time to say so
+}
 _HEADER: Final = "━━━ "
 _ORDINAL: Final = re.compile(r" #\d+$")
 
@@ -61,6 +65,7 @@ class _Test:
             rf"{re.escape(str(base))}(/[\w.\[\]-]+)?": "<tmp>",
             re.escape(str(PROJECT)): "<project>",
             **CHANGING,
+            **_MEASURED,
         }
         self.headers: list[str] = []
 
@@ -118,8 +123,9 @@ def _printed(value: object, changing: Mapping[str, str]) -> str:
             text = "\n".join(f"- {one}" for one in texts)
         case _:
             text = pformat(value, width=100)
-    lines = (line.rstrip() for line in steady(text, changing).split("\n"))
-    return "\n".join("".join(map(_visible, line)) for line in lines).rstrip("\n")
+    lines = "\n".join(line.rstrip() for line in steady(text, changing).split("\n"))
+    dense = re.sub(r"\n{3,}", "\n\n", lines).strip("\n")
+    return "".join(character if character == "\n" else _visible(character) for character in dense)
 
 
 def _visible(character: str) -> str:
