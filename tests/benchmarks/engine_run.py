@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -35,9 +34,6 @@ TURNS: Final = 6
 NAME: Final = "giving-in"
 AS_FAST_AS_IT_GOES: Final = Pace()
 ENGINE: Final = "this engine"
-INSPECT: Final = "Inspect AI"
-INSPECT_PYTHON: Final = "INSPECT_PYTHON"
-"""The environment names a Python that has `inspect_ai`; its versions rarely go with ours."""
 
 _BENCHMARK: Final = """\
 name: Giving in
@@ -160,10 +156,6 @@ def cost(who: str, origin: str, job: Job) -> Cost:
         if who in {HTTPX2, AIOHTTP, INTERLEAVED}:
             bare = [who, origin, KEY, job.conversations, job.at_once, CHUNKS, list(bodies())]
             return _child([sys.executable, "-m", "tests.benchmarks.bare_client"], bare)
-        if who == INSPECT:
-            order = [origin, job.conversations, job.at_once, TURNS, _ASKED, folder]
-            inspect = [os.environ[INSPECT_PYTHON], "-m", "tests.benchmarks.with_inspect"]
-            return _child(inspect, order)
         write_workspace(root, origin, job)
         found = _child(command(be_engine, folder, job.conversations // TARGETS), [])
         with closing(open_reader(root / "crosswind.db")) as reader:
@@ -212,13 +204,10 @@ class Case:
     job: Job
     others: tuple[str, ...] = (HTTPX2, AIOHTTP)
     rounds: int = 5
-    inspect: bool = False
-    """Whether Inspect AI is compared too, where there is one."""
 
     @property
     def whom(self) -> tuple[str, ...]:
-        peers = (INSPECT,) if self.inspect and INSPECT_PYTHON in os.environ else ()
-        return (ENGINE, *self.others, *peers)
+        return (ENGINE, *self.others)
 
 
 FLOOR: Final = Case("no pacing, 100 at once", Job())
@@ -228,14 +217,12 @@ CASES: Final = {
         "50 ms to the first token, then 200 a second, 100 at once",
         Job(pace=Pace(50, 200)),
         rounds=3,
-        inspect=True,
     ),
     "paced-200": Case(
         "50 ms to the first token, then 200 a second, 200 at once",
         Job(at_once=200, pace=Pace(50, 200)),
         (HTTPX2, AIOHTTP, INTERLEAVED),
         rounds=3,
-        inspect=True,
     ),
     "slow-40": Case(
         "50 ms to the first token, then 50 a second, 40 at once",
@@ -276,9 +263,8 @@ def engine(*cases: str, rounds: int | None = None) -> Iterator[Row]:
     the protocol server in a process of its own. The engine, in a process of its own too, plans,
     plays, keeps every message on disk, judges, and writes the files. CPU is that of the client's
     process alone, from its start. The ideal wall time is that of the longest chain of calls, or of
-    all calls on so many slots, at the pace of the server. INSPECT_PYTHON may name a Python that has
-    Inspect AI, which is compared then too. Medians; cases are floor, paced-100, paced-200, slow-40,
-    slow-40-of-300, slow-200 and thousand.
+    all calls on so many slots, at the pace of the server. Medians; cases are floor, paced-100,
+    paced-200, slow-40, slow-40-of-300, slow-200 and thousand.
     """
     for name, case in chosen(cases, CASES).items():
         found = compared(case.job, case.whom, rounds or case.rounds)
@@ -290,7 +276,7 @@ def _rows(name: str, case: Case, found: dict[str, list[Cost]]) -> Iterator[Row]:
     what = f"{job.calls:,} calls, {case.title}"
     cpu = median(one.cpu_s for one in ours)
     yield Row(f"{what}: CPU of a call", f"{cpu / job.calls * 1000:.2f} ms")
-    for other in (HTTPX2, AIOHTTP, INTERLEAVED, INSPECT):
+    for other in (HTTPX2, AIOHTTP, INTERLEAVED):
         if other in found:
             theirs = median(one.cpu_s for one in found[other])
             budget = CPU_BUDGET.get(name, "") if other == AIOHTTP else ""

@@ -9,13 +9,14 @@ from typing import Literal
 
 import pytest
 
+from tests.approval import approve
 from tests.benchmarks import __main__ as benchmarks
 from tests.benchmarks.frame import Row, chosen, rows
 
 FOLDER = Path(benchmarks.__file__).parent
 SIMULATIONS = FOLDER.parents[1] / "tools" / "simulations"
-CLIENTS = {"bare_client", "with_inspect"}
-"""Programs that a benchmark starts, in a process that has nothing else."""
+CLIENTS = {"bare_client"}
+"""A program that a benchmark starts, in a process that has nothing else."""
 
 
 def example(
@@ -36,7 +37,7 @@ def test_the_parameters_of_a_benchmark_are_its_arguments() -> None:
     assert plain == (repr(Path("here")), "3 () 0.5 slow None False", "", False)
     given = ["here", "4", "a", "b", "--share", "0.25", "--how", "quick", "--text", "so", "--really"]
     [row] = rows(example, "example", given)
-    assert row.takes == "4 ('a', 'b') 0.25 quick so True"
+    approve(row.takes)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     for name, one in benchmarks.BENCHMARKS.items():
         assert f"  {name:14}{one.about}" in lines
     assert benchmarks.main(["nonsense"]) == 2
-    assert "there is no benchmark nonsense" in capsys.readouterr().err
+    approve(capsys.readouterr().err)
 
 
 def test_each_that_is_listed_is_there_and_each_file_belongs_to_one() -> None:
