@@ -119,6 +119,8 @@ def _printed(value: object, changing: Mapping[str, str]) -> str:
     match value:
         case str(text):
             pass
+        case set() | frozenset():
+            return _printed(sorted(value, key=str), changing)
         case [*texts] if texts and all(isinstance(one, str) for one in texts):
             text = "\n".join(f"- {one}" for one in texts)
         case _:

@@ -38,6 +38,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False  # nor is each test's module rewritten at every run
 # the app draws what it would in a terminal of today, whatever locale the tests run under
 os.environ["CROSSWIND_ASCII"] = "0"
+# nor are texts wrapped for the terminal from which they are started
+os.environ.pop("COLUMNS", None)
 # their workspaces send keys to servers of this machine
 os.environ["CROSSWIND_TRUST"] = "all"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
