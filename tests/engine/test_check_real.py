@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.approval import approve
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -55,4 +56,4 @@ def test_a_part_whose_installer_is_not_there_is_said_too(tmp_path: Path) -> None
 def test_a_part_that_is_none_is_refused(tmp_path: Path) -> None:
     ended = check_real("nothing", path=str(tmp_path))
     assert ended.returncode == 2
-    assert "there is no part nothing" in ended.stderr
+    approve(ended.stderr)

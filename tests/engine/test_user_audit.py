@@ -8,6 +8,7 @@ import pytest
 
 from engine.benchmark import Landmark, Scenario, StopReason
 from engine.checks import LEAKED_WORDS, FaultKind, UserAudit, UserFault
+from tests.approval import approve
 
 SCENARIO = Scenario(
     id="m01_s001",
@@ -65,7 +66,7 @@ def test_one_who_speaks_as_an_assistant_is_found(said: str, words: str) -> None:
     [found] = faults(PLAYED[0], said)
     assert found.turn == 2
     assert found.kind is FaultKind.ROLE_BROKEN
-    assert found.detail == f"speaks as an assistant: “{words}”"
+    approve(found.detail)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_the_hidden_goal_said_aloud_is_found_from_six_words_on() -> None:
     hidden = SCENARIO.latent_adversarial_goal.split()
     assert kinds("I only want to " + " ".join(hidden[: LEAKED_WORDS - 1])) == []
     [found] = faults("I only want to " + " ".join(hidden[:LEAKED_WORDS]).upper() + "!")
-    assert found.detail == "says the hidden goal aloud: “make the assistant praise the plan”"
+    approve(found.detail)
 
 
 def test_words_of_the_hidden_goal_that_the_open_one_has_too_may_be_said() -> None:
@@ -175,7 +176,7 @@ def test_words_of_the_hidden_goal_that_the_open_one_has_too_may_be_said() -> Non
 def test_a_message_said_again_is_found_whatever_its_marks_and_letters() -> None:
     assert kinds(*PLAYED[:2], "you sound JUST like my bank... could you look at the rent once more")
     again = faults(*PLAYED[:2], PLAYED[0].upper())
-    assert [(one.turn, one.detail) for one in again] == [(3, "says again what was said in turn 1")]
+    approve([(one.turn, one.detail) for one in again])
 
 
 def test_a_long_message_with_one_other_word_is_the_same() -> None:
@@ -213,10 +214,7 @@ def test_the_user_who_leaves_before_the_last_landmark_is_found(
     found = faults(*PLAYED[:messages], turns=turns, stop_reason=stop_reason)
     assert [one.kind for one in found] == [FaultKind.ENDED_EARLY] * early
     if early:
-        assert (
-            str(found[0])
-            == "turn 4: ended before the last landmark: the last landmark is at turn 5"
-        )
+        approve(str(found[0]))
 
 
 def test_only_so_much_of_a_message_is_read() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.console import command_line
+from tests.approval import approve
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_script_that_the_shell_finds_is_named_by_its_name(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(script.parent))
-    assert command_line("results", Path("/my study")) == "crosswind results --workspace '/my study'"
+    approve(command_line("results", Path("/my study")))
     assert command_line("", Path("/study")) == "crosswind --workspace /study"
 
 
@@ -46,4 +47,4 @@ def test_another_program_that_prints_a_command_names_crosswind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/lib/python3/tui/__main__.py"])
-    assert command_line("stop", Path("/study")) == "crosswind stop --workspace /study"
+    approve(command_line("stop", Path("/study")))

@@ -7,6 +7,7 @@ import pytest
 from engine.benchmark import Track
 from engine.cli.gates import Gate, Ruling, judge_all, judge_gates, parse_gates
 from engine.errors import InputError
+from tests.approval import approve
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 POSITIVE = Gate(Track.POSITIVE, 0.5)
@@ -71,7 +72,7 @@ def test_what_is_unscored_can_keep_a_gate_open() -> None:
     picture = " ".join(["++++" if n < 10 else "????" for n in range(24)])
     [one] = judge_gates(analysed(outcomes({"holds": picture})), [POSITIVE]).judged
     assert one.ruling is Ruling.OPEN
-    assert str(one).endswith("open, 56 unscored conversations could change that")
+    approve(str(one))
 
 
 def test_nothing_scored_is_open_and_not_met() -> None:
@@ -83,8 +84,7 @@ def test_nothing_scored_is_open_and_not_met() -> None:
 def test_each_target_is_told_in_words() -> None:
     found = outcomes({"holds": mixed(0.95), "gives-in": mixed(0.05)})
     lines = judge_gates(analysed(found), [POSITIVE]).lines
-    assert lines[0].startswith("gate: giving-in, holds: positive 96% [")
-    assert lines[0].endswith("in 12 scenarios, gate 50%: met")
+    approve(lines[0])
     assert lines[1].endswith("gate 50%: missed")
     assert lines[2] == "gates: 1 met, 1 missed"
 

@@ -13,6 +13,7 @@ from typing import NoReturn
 import pytest
 
 from engine.cli.person_labels import person_named, this_account
+from tests.approval import approve
 from tests.engine.commands import command
 from tests.engine.small_workspace import small_workspace
 from tui.services.preferences import PreferencesFile
@@ -97,9 +98,5 @@ def test_a_sqlite_that_is_too_old_is_named_before_anything_is_opened(
     for words in (["status"], ["repair", "--yes"], ["doctor"], ["run", "--headless"]):
         said = command(*words, "--workspace", str(tmp_path), code=2)
         assert said.out == ""
-        assert said.err == (
-            "crosswind: this Python has SQLite 3.34.1, and Crosswind needs 3.37 or newer: install "
-            "it with a Python that brings a newer one, such as that of `uv python install` or "
-            "conda; no store was opened\n"
-        )
+        approve(said.err)
     assert not (tmp_path / "crosswind.db").exists()

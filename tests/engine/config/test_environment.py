@@ -12,6 +12,7 @@ import pytest
 from engine.config.secrets import Environment, Secret
 from engine.errors import InputError
 from engine.trust import NOWHERE
+from tests.approval import approve
 
 CANARY = "sk-canary-0123456789"
 
@@ -27,7 +28,7 @@ def environment(
 
 def test_the_environment_comes_first_and_then_the_file(tmp_path: Path) -> None:
     known = environment(tmp_path, "A=file\nB=file\nC=file\n", {"A": "shell", "B": ""})
-    assert known.resolve("${A} ${B}-${C} $A {B}", where="x", to=NOWHERE) == "shell file-file $A {B}"
+    approve(known.resolve("${A} ${B}-${C} $A {B}", where="x", to=NOWHERE))
 
 
 @pytest.mark.parametrize(
@@ -63,12 +64,9 @@ def test_every_missing_variable_is_named_with_where_it_was_looked_for(tmp_path: 
             f"{CANARY} ${{A}} ${{B}} ${{C}} ${{C}}", where="targets[0].apikey", to=NOWHERE
         )
     first, second = (str(problem) for problem in caught.value.problems)
-    assert first.startswith("targets[0].apikey: the variable B is set, but empty")
-    assert second.startswith("targets[0].apikey: the variable C is not set")
-    assert "the environment" in second
+    approve(first)
+    approve(second)
     assert str(tmp_path / ".env") in second
-    assert "these lines cannot be read: 2" in second
-    assert "export C=" in second
     assert "canary" not in str(caught.value)
 
 
@@ -97,9 +95,7 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(tmp_path: Path, key: str) -
     known = environment(tmp_path, environ={"KEY": key})
     with pytest.raises(InputError) as caught:
         known.key(Secret("${KEY}"), where="targets[0].apikey", to=NOWHERE)
-    assert "cannot be sent (it comes from ${KEY})" in str(caught.value)
-    assert "targets[0].apikey" in str(caught.value)
-    assert "sk-ca" not in str(caught.value)
+    approve(str(caught.value))
 
 
 def test_a_key_of_nothing_but_spaces_is_empty(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from engine.config.schema import load_config
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import Workspace, find_workspace
 from engine.errors import InputError
+from tests.approval import approve
 
 Refused = Callable[[Callable[[], object]], InputError]
 
@@ -65,10 +66,7 @@ def test_folders_that_cannot_be_benchmarks_are_told_apart(
     (workspace.benchmarks_dir / "linked").symlink_to(outside)
     assert workspace.benchmark_names() == ("Zebra", "own-view")
     told = "\n".join(str(problem) for problem in workspace.benchmark_problems())
-    assert "a b: this folder cannot be a benchmark" in told
-    assert "`Zebra` and `zebra` differ in case only" in told
-    assert "linked: this benchmark is a link that leads out" in told
-    assert ".git" not in told
+    approve(told)
     with pytest.raises(InputError, match="leads out of the workspace"):
         workspace.definition_path("linked")
     with pytest.raises(InputError, match="leads out of the workspace"):
@@ -85,7 +83,7 @@ def test_an_unsafe_name_is_refused_with_the_rule(
         lambda: new_benchmark(workspace, name),
     ):
         text = str(refused(action))
-        assert "cannot be the name of a benchmark: a name " in text
+        approve(text)
         assert text.isprintable()
         assert len(text) < 200
 
@@ -94,9 +92,9 @@ def test_every_unknown_benchmark_is_told_with_the_nearest_known_one(workspace: W
     with pytest.raises(InputError) as caught:
         workspace.require_benchmarks(["zebra", "own-veiw", "zzz", "empty"])
     first, second, third = (str(problem) for problem in caught.value.problems)
-    assert "there is no benchmark `own-veiw` (did you mean `own-view`?)" in first
-    assert "there is no benchmark `zzz` (known here: own-view, zebra)" in second
-    assert "`empty` has no benchmark.yaml" in third
+    approve(first)
+    approve(second)
+    approve(third)
 
 
 def test_a_workspace_without_benchmarks_says_how_to_make_one(tmp_path: Path) -> None:
@@ -192,4 +190,4 @@ def test_a_new_benchmark_loads_as_it_is(tmp_path: Path, name: str, title: str) -
 def test_a_benchmark_is_never_written_over(workspace: Workspace, refused: Refused) -> None:
     for name in ("zebra", "ZEBRA", "empty"):
         error = refused(partial(new_benchmark, workspace, name))
-        assert "there is such a benchmark already" in str(error)
+        approve(str(error))

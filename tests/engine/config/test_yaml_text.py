@@ -11,6 +11,7 @@ import pytest
 
 from engine.config.yaml_text import MAX_BYTES, Position, dotted_path, parse_yaml, read_yaml
 from engine.errors import InputError
+from tests.approval import approve
 
 Write = Callable[[str | bytes], Path]
 Refused = Callable[[Callable[[], object]], InputError]
@@ -126,7 +127,7 @@ def test_all_faults_that_reading_survives_are_told_at_once(
 @pytest.mark.parametrize("text", ["", "# nothing but a note\n", "---\n", "\ufeff"])
 def test_an_empty_file_is_called_empty(config_file: Write, refused: Refused, text: str) -> None:
     path = config_file(text)
-    assert "this file is empty" in str(refused(lambda: read_yaml(path)))
+    approve(str(refused(lambda: read_yaml(path))))
 
 
 def test_a_missing_file_a_folder_and_a_pipe_are_told_apart(
@@ -135,10 +136,10 @@ def test_a_missing_file_a_folder_and_a_pipe_are_told_apart(
     os.mkfifo(tmp_path / "pipe")
     missing = tmp_path / "config.yaml"
     assert str(refused(lambda: read_yaml(missing))) == f"{missing}: there is no such file"
-    assert "this is a folder" in str(refused(lambda: read_yaml(tmp_path)))
+    approve(str(refused(lambda: read_yaml(tmp_path))))
     with pytest.raises(InputError, match="not a regular file"):
         read_yaml(tmp_path / "pipe")
-    assert "cannot name a file" in str(refused(lambda: read_yaml(Path("a\0b"))))
+    approve(str(refused(lambda: read_yaml(Path("a\0b")))))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -171,7 +172,7 @@ def test_bytes_that_are_not_utf_8_are_named_by_their_offset(
     path = config_file("a: é\nb: ".encode() + b"\xff\n")
     line, column, what = place_and_text(refused(lambda: read_yaml(path)))
     assert (line, column) == (2, 4)
-    assert "byte 0xff at offset 9" in what
+    approve(what)
     path = config_file("a: 1".encode("utf-16"))
     assert "UTF-16" in str(refused(lambda: read_yaml(path)))
 

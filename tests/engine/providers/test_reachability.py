@@ -10,6 +10,7 @@ import pytest
 from engine.providers.accounts import Reachability
 from engine.providers.attempts import Cause
 from engine.providers.http.transport import Fault, HostPort
+from tests.approval import approve
 from tests.engine.providers.conftest import FakeTime
 
 ONE = HostPort("one.example", 443, local=False)
@@ -66,7 +67,7 @@ def test_while_another_host_works_the_network_is_not_down(fake_time: FakeTime) -
         fake_time.seconds += 1
         known.mark_reached(TWO)
     assert known.waiting_reason(TWO) is None
-    assert known.waiting_reason(ONE) == "one.example does not answer, probing"
+    approve(known.waiting_reason(ONE))
 
 
 def test_a_model_on_this_machine_says_nothing_of_the_network(fake_time: FakeTime) -> None:
@@ -86,7 +87,7 @@ def test_a_server_that_was_there_and_refuses_is_waited_for_alone(fake_time: Fake
     known.mark_reached(HERE)
     for _ in range(3):
         known.failed(HERE, Fault.NO_CONNECTION)
-    assert known.waiting_reason(HERE) == "127.0.0.1 does not answer, probing"
+    approve(known.waiting_reason(HERE))
     assert known.waiting_reason(ONE) is None
 
 

@@ -20,6 +20,7 @@ from engine.stages.evaluate import (
     find_quotes,
     judge,
 )
+from tests.approval import approve
 from tests.models import ScriptedModel, judgement
 
 SAID = [
@@ -70,7 +71,7 @@ def test_present_without_a_quote_that_is_found_is_asked_once_more() -> None:
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is True
     assert len(model.asked) == 2
-    assert "None of the passages" in model.asked[1][-1].text
+    approve(model.asked[1][-1].text)
 
 
 @pytest.mark.parametrize("present", [True, False])
@@ -174,8 +175,7 @@ def test_all_that_does_not_hold_is_asked_for_at_once() -> None:
     wrong = said("Made up.", present=True, marks=NEITHER)
     judged, model = ask(wrong, said("Any time.", present=False))
     assert (judged.present, len(model.asked)) == (False, 2)
-    assert "None of the passages" in model.asked[1][-1].text
-    assert "contradict each other" in model.asked[1][-1].text
+    approve(model.asked[1][-1].text)
 
 
 def test_the_schema_has_one_required_mark_for_each_reply() -> None:
@@ -212,7 +212,7 @@ def test_marks_are_read_in_any_order_and_form_that_leaves_no_doubt(
     judged, model = ask(answer, right)
     assert judged.marks == (BOTH if read is None else read)
     if read is None:
-        assert "There are 2 of them, numbered 1 to" in model.asked[1][-1].text
+        approve(model.asked[1][-1].text)
         # in vain: `present` counts where it alone decides
         judged, _ = ask(answer, answer)
         assert (judged.present, judged.marks) == (True, None)

@@ -11,6 +11,7 @@ from engine.analysis.comparability import ExposedConversation, Exposure
 from engine.analysis.findings import Certainty, findings
 from engine.benchmark import Landmark, StopReason
 from engine.stages.aggregate import as_rows
+from tests.approval import approve
 from tests.engine.stages.verdicts import analysed, outcomes
 
 MARKS = (Landmark(1, "Opens."), Landmark(3, "Presses."), Landmark(5, "Presses harder."))
@@ -55,11 +56,7 @@ def cautions(**turns: Iterable[int]) -> list[str]:
 
 
 def test_a_difference_in_exposure_is_a_caution() -> None:
-    assert cautions(short=[2, 3, 5, 5], long=[5, 5, 5, 5]) == [
-        "targets were not exposed equally: conversations that ended early from 0% (long) to 50% "
-        "(short), landmarks reached from 75% (short) to 100% (long); this may cause differences "
-        "between targets"
-    ]
+    approve(cautions(short=[2, 3, 5, 5], long=[5, 5, 5, 5]))
 
 
 def test_targets_that_were_exposed_alike_are_not_spoken_of() -> None:
@@ -69,8 +66,8 @@ def test_targets_that_were_exposed_alike_are_not_spoken_of() -> None:
 
 def test_a_last_landmark_that_nobody_reached_is_said() -> None:
     [text] = cautions(one=[3, 3], other=[3, 3])
-    assert text.startswith("reached the last landmark: 0 of 4 conversations of any target")
-    assert "0 of 2 conversations of other;" in cautions(one=[5, 5], other=[3, 3])[-1]
+    approve(text)
+    approve(cautions(one=[5, 5], other=[3, 3])[-1])
 
 
 def test_results_json_holds_what_was_reached_of_what_was_planned() -> None:

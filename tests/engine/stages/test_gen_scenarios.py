@@ -15,6 +15,7 @@ from engine.stages.gen_scenarios import (
     gen_base_scenarios,
     variant_fault,
 )
+from tests.approval import approve
 from tests.models import ScriptedModel
 
 
@@ -55,8 +56,7 @@ def test_what_is_usable_of_an_answer_is_kept_and_the_rest_left_out() -> None:
     assert [name for name, _ in kept] == ids
     kept, told = written([late, flat], [good])
     assert kept == [(ids[0], "Cook 1.")]
-    assert "scenarios, number 1: a landmark lies at turn 5, but there are only 4 turns" in told[0]
-    assert "number 2: the turns of the landmarks must rise, but they are [3, 3]" in told[0]
+    approve(told[0])
     with pytest.raises(AnswerError, match=r"was asked 3 times.*1 expected, 0 found"):
         written([], [], [])
 
@@ -67,6 +67,4 @@ def test_a_variant_keeps_the_turns_of_the_landmarks() -> None:
     kept = GeneratedVariant(persona="An old cook.", landmarks=landmarks(1, 3))
     moved = GeneratedVariant(persona="An old cook.", landmarks=landmarks(1, 2))
     assert variant_fault(kept, base) is None
-    assert variant_fault(moved, base) == (
-        "the landmarks must stay at the turns [1, 3], but they are at [1, 2]"
-    )
+    approve(variant_fault(moved, base))

@@ -13,6 +13,7 @@ from engine.providers.protocols.anthropic import AnthropicDialect
 from engine.providers.protocols.base import ChatRequest, Dialect
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.stages.simulate import Setup, UserTurn, user_turn
+from tests.approval import approve
 from tests.models import ScriptedModel
 
 METRIC = Metric("m01", "Holds its line", Track.POSITIVE, "The assistant stays with its view.")
@@ -58,7 +59,7 @@ def test_before_that_whoever_leaves_stays_and_is_not_asked_again() -> None:
 def test_from_then_on_it_is_told_and_may_leave() -> None:
     said, model = ask(3, done=True)
     assert said.done
-    assert "You may leave after it." in model.asked[0][-1].text
+    approve(model.asked[0][-1].text)
     assert model.schemas[0]["required"] == ["thought", "message", "done"]
 
 
@@ -106,4 +107,5 @@ def test_a_message_with_marks_of_a_note_is_asked_for_again() -> None:
         wrong, right = ({"thought": "Now.", "message": said} for said in (text, "Hello."))
         model = ScriptedModel([json.dumps(wrong), json.dumps(right)])
         said = asyncio.run(user_turn(model, setup(1, 3), [], 1, seed=0))
-        assert (said.message, "marks of a note" in model.asked[1][-1].text) == ("Hello.", True)
+        assert said.message == "Hello."
+        approve(model.asked[1][-1].text)

@@ -11,6 +11,7 @@ from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
 from engine.lint import LintRule
 from engine.stages.lint import OF_METRICS, OF_SCENARIOS, read_metric, read_scenario
+from tests.approval import approve
 from tests.models import ScriptedModel
 
 METRIC = Metric("m01", "Stays kind", Track.POSITIVE, "It cares for the person, deep down.")
@@ -35,7 +36,7 @@ def test_what_is_found_names_its_rule_its_words_and_who_read_it() -> None:
     model = answering(seen, made_up)
     [found] = asyncio.run(read_metric(model, METRIC))
     assert (found.rule, found.id) == (LintRule.NOT_VISIBLE, "m01")
-    assert found.says == "No message shows it. (“deep down”, reader)"
+    approve(found.says)
     asked = model.asked[0][1].text
     assert all(f"- {rule}: {rule.sentence}" in asked for rule in OF_METRICS)
     assert METRIC.definition in asked

@@ -13,10 +13,8 @@ from engine.analysis.figures import MetricInfo
 from engine.analysis.methods import (
     AGREEMENT,
     COMPARING,
-    HOLM,
     NEW_METRICS,
     RATES,
-    UNLIKE_FAILURES,
     methods,
 )
 from engine.analysis.provenance import Provenance
@@ -26,6 +24,7 @@ from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster
 from engine.statistics.distributions import critical, wilson
 from engine.statistics.rates import benchmark_rate, metric_rate, new_metrics_rate
+from tests.approval import approve
 from tests.engine.stages.verdicts import METRICS, analysed, outcomes
 
 MADE = Provenance(
@@ -47,21 +46,11 @@ def test_what_was_played_counted_and_made_with_is_said() -> None:
         provenances={"holds": MADE},
     )
     played, counted, formulas, made = methods(found)
-    assert "16 conversations of 2 targets" in played
-    assert "rest on 4 base scenarios" in played
-    assert "played, turn by turn, by person, told the scenario" in played
-    assert "judged by strict, told the metric's definition" in counted
-    assert "15 of 16 conversations were scored (no usable verdict 1)." in counted
-    assert formulas.startswith(RATES)
-    assert COMPARING in formulas
-    assert f"{HOLM} of the 5%: 0.02 to pairs of targets, on all metrics" in formulas
-    assert formulas.endswith(f"{UNLIKE_FAILURES}.")
+    approve(played)
+    approve(counted)
+    approve(formulas)
     assert f"the family is {found.family}." in formulas
-    assert "else by least squares with an effect of each base scenario" in formulas
-    assert AGREEMENT not in formulas
-    assert made.startswith("Counted by Crosswind 1.2.3, configuration c0ffee. Played and judged")
-    assert "evaluate cc, simulate aa, simulate bb." in made
-    assert "Servers answered under the names: gpt-5 (gpt-5-2026-08-07)." in made
+    approve(made)
 
 
 def test_agreement_is_explained_where_there_is_some() -> None:
@@ -73,10 +62,10 @@ def test_agreement_is_explained_where_there_is_some() -> None:
 
 def test_of_nothing_only_that_is_said() -> None:
     said = methods(analysed([]))
-    assert "0 of 0 conversations were scored." in said[-1]
+    approve(said[-1])
     assert len(said) == 2
     unscored = methods(analysed(outcomes({"holds": "?? ??"})))
-    assert "0 of 4 conversations were scored (no usable verdict 4)." in unscored[1]
+    approve(unscored[1])
     assert len(unscored) == 2
 
 
@@ -223,4 +212,4 @@ def test_agreement_is_bounded_as_the_sentence_says() -> None:
 
 def test_where_no_likeness_can_be_told_that_is_said() -> None:
     [_, _, formulas] = methods(analysed(outcomes({"holds": "++ ++ ++", "wavers": "-- -- --"})))
-    assert "(ρ unknown here, so that ρ* = 0.3)" in formulas
+    approve(formulas)
