@@ -122,14 +122,7 @@ class RealModel(ReportingModel):
             extra = endpoint.extra_body()
         except InputError as error:
             raise ModelError(f"{self.label}: {error}", retryable=False) from None
-        app = endpoint.application
-        account = await self.sender.accounts.account(
-            endpoint.wire,
-            endpoint.base_url,
-            key,
-            follow_redirects=app is not None and app.follow_redirects,
-            slots=endpoint.slots,
-        )
+        account = await self._account(key)
         destination = None
         secrets = [key, *secret_parts(headers), *extra.secrets, *endpoint.secrets]
         if (written := endpoint.as_written) is not None:
@@ -154,12 +147,22 @@ class RealModel(ReportingModel):
             on_attempt=self.on_attempt,
             batch=self._batch(key, {**self.sender.dialect.headers(ask), **headers}, seed),
         )
-        where = None if app is None else app.session_from
+        where = None if endpoint.application is None else endpoint.application.session_from
         is_first = not any(message.role is MessageRole.ASSISTANT for message in messages)
         if where is not None and is_first and reply.session is None:
             words = f"{self.label}: the answer has no session at `{where}`"
             raise ModelError(words, retryable=True)
         return reply
+
+    async def _account(self, key: str) -> Account:
+        endpoint, app = self.endpoint, self.endpoint.application
+        return await self.sender.accounts.account(
+            endpoint.wire,
+            endpoint.base_url,
+            key,
+            follow_redirects=app is not None and app.follow_redirects,
+            slots=endpoint.slots,
+        )
 
     def _batch(self, key: str, headers: Mapping[str, str], seed: int) -> BatchTransport | None:
         if self.batches is None or self.work is None:
