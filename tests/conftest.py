@@ -98,7 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not any("::" in one for one in config.args) and not config.getoption("lf"):
+    if not any("::" in one for one in config.args) and not config.getoption("lf", default=False):
         _check_sections(items, record=config.getoption("--approve"))
     if LEFT_OUT not in config.option.markexpr:
         return
