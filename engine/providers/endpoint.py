@@ -169,23 +169,7 @@ def endpoint(
     Raises `InputError` if the address is missing or invalid, or a needed key is missing.
     """
     source = source.strip().lower()
-    address = base_url or PUBLIC_ADDRESSES.get(source)
-    if address is None:
-        known = ", ".join(sorted(PUBLIC_ADDRESSES))
-        raise InputError(
-            Problem(
-                f"model {model!r} has the source {source!r}, whose address is not known here",
-                hint=f"write base_url: https://… beside it, or one of the sources {known}",
-            )
-        )
-    url = checked_address(address, source)
-    if key is None and base_url is None and source not in KEYLESS:
-        raise InputError(
-            Problem(
-                f"model {model!r} of {source} has no apikey",
-                hint=f"write apikey: ${{{source.upper()}_API_KEY}} beside it",
-            )
-        )
+    url = _model_address(model, source, base_url, has_key=key is not None)
     return Endpoint(
         model,
         source,
@@ -200,6 +184,28 @@ def endpoint(
         speaks_responses=speaks_responses,
         slots=slots,
     )
+
+
+def _model_address(model: str, source: str, base_url: str | None, *, has_key: bool) -> str:
+    """Raises `InputError` as `endpoint`."""
+    address = base_url or PUBLIC_ADDRESSES.get(source)
+    if address is None:
+        known = ", ".join(sorted(PUBLIC_ADDRESSES))
+        raise InputError(
+            Problem(
+                f"model {model!r} has the source {source!r}, whose address is not known here",
+                hint=f"write base_url: https://… beside it, or one of the sources {known}",
+            )
+        )
+    url = checked_address(address, source)
+    if not has_key and base_url is None and source not in KEYLESS:
+        raise InputError(
+            Problem(
+                f"model {model!r} of {source} has no apikey",
+                hint=f"write apikey: ${{{source.upper()}_API_KEY}} beside it",
+            )
+        )
+    return url
 
 
 def application_endpoint(
