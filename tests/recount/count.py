@@ -536,7 +536,7 @@ def _spread(strata: Sequence[Sequence[Sequence[float]]]) -> _Spread | None:
         effective=sum(worth),
         own=total / count**2,
         own_freedom=freedom,
-        expected=(about + 0.33) / (count + 0.33) / count * _deff(every, likeness / 2),
+        expected=(about + 0.33) / (count + 0.33) / count * _deff(every, likeness),
         expected_freedom=6 / _deff(every, 0.1),
         least=0.5 / (count / _deff(every, likeness)) ** 2,
     )
@@ -591,7 +591,7 @@ def _pair_differences(of: Mapping[Any, Mapping[str, Sides]]) -> dict[Any, Differ
         if spread_here is None:
             found[key] = _lone(strata)
             continue
-        weight = min(16, (len(targets) - 2) * spread_here.own_freedom)
+        weight = min(40, (len(targets) - 2) * spread_here.own_freedom)
         hidden = 2 * ((rates[key] - 0.5) / spread_here.effective) ** 2
         more = over * binomials[key]
         found[key] = _difference(spread_here.mean, spread_here, more, weight, hidden)

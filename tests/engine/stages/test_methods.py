@@ -112,7 +112,7 @@ def test_the_lower_end_is_the_least_with_some_of_the_worst_scenarios_as_the_sent
     assert worst is not None
     own = wilson(found.rate, found.effective, critical(found.freedom))
     assert own.low > worst.interval.low == found.interval.low
-    assert "the least of those that there would be if none, or only the worst one" in RATES
+    assert "the least of those that there would be if fewer failures were kept" in RATES
 
 
 def test_the_interval_for_new_metrics_is_what_the_sentence_says() -> None:
