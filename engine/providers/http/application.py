@@ -29,7 +29,7 @@ from engine.providers.http.transport import (
 )
 
 MOST_REDIRECTS: Final = 5
-_LOGIN: Final = re.compile(r"(basic|digest) +([^:]+):(.*)", re.IGNORECASE)
+_LOGIN: Final = re.compile(r"(basic|digest) ([^:]+):(.*)", re.IGNORECASE)
 _STATUS: Final = re.compile(r"[1-5]\d\d\b")
 
 
