@@ -303,8 +303,8 @@ def test_a_key_in_plain_text_is_warned_of_by_its_place(config_file: Write) -> No
             + f"""\
 targets:
   - {{id: a, model: m, source: openai, apikey: {CANARY}}}
-  - {{id: b, model: m, source: openai, apikey: "Bearer ${{KEY}}"}}
-  - {{id: c, model: m, source: openai, apikey: "${{KEY}}", base_url: "http://10.0.0.7/v1",
+  - {{id: b, model: n, source: openai, apikey: "Bearer ${{KEY}}"}}
+  - {{id: c, model: o, source: openai, apikey: "${{KEY}}", base_url: "http://10.0.0.7/v1",
      extra_headers: {{Authorization: "{CANARY}", User-Agent: "Test"}}}}
 """
         )
