@@ -160,7 +160,7 @@ def find_passage(message: str, passage: str) -> tuple[Span, ...]:
 def _with_punctuation(message: str, copied: str, spans: Sequence[Span]) -> tuple[Span, ...]:
     """The spans, with the punctuation before the first and after the last word of the message where
     the copy has some too, in whatever form."""
-    words = _words(copied)
+    words = _words_of_copy(copied)
     before, after = copied[: words[0].start].strip(), copied[words[-1].end :].strip()
     places = [place for span in spans for place in span]
     left = message[max(0, places[0] - len(before)) : places[0]]
@@ -186,7 +186,7 @@ def _is_fixed(remark: str) -> bool:
 
 def _find(said: _Message, passage: str) -> list[Span]:
     """The spans in words; those of a passage with ellipses are in order."""
-    wanted = _words(passage)
+    wanted = _words_of_copy(passage)
     if wanted and [word.text for word in wanted] == [word.text for word in said.words]:
         return [(0, len(wanted))]
     if is_one_word(passage):
@@ -365,6 +365,8 @@ def _compared(plain: str, *, first: bool) -> tuple[str, bool]:
     return folded, capital or folded in _NEGATIONS or any(map(str.isdecimal, folded))
 
 
+_words_of_copy = lru_cache(maxsize=32)(_words)
+"""Cached, because the words of a passage are looked at several times, and in each message."""
 _message = lru_cache(maxsize=32)(_Message)
 """Cached, because several passages are looked for in each message of a conversation. No more: a
 message of 2.6 kB takes 75 kB, so that a cache of hundreds grows for half an hour of a run."""

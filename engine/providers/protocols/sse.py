@@ -73,7 +73,7 @@ class EventDecoder:
         return self._events([*last, b""])
 
     def _events(self, lines: list[bytes]) -> list[str]:
-        events = []
+        events: list[str] = []
         data = self._data
         for line in lines:
             if line.startswith(b"data: "):  # the usual case
@@ -85,11 +85,12 @@ class EventDecoder:
                 # one blank after the colon belongs to the syntax, others to the data
                 data.append(field[6:] if field[5:6] == b" " else field[5:])
             elif not field:
-                if data:
-                    parts = data if len(data) == 1 else _separate(data)
+                if len(data) == 1 and data[0]:  # the usual case
+                    events.append(self._text(data[0]))
+                else:
                     # an event without data is none, as the standard says
-                    events += [self._text(part) for part in parts if part]
-                    data.clear()
+                    events += [self._text(part) for part in _separate(data) if part]
+                data.clear()
                 self._event_size = 0
             elif field == b"data":
                 data.append(b"")
