@@ -602,9 +602,10 @@ class RecordedModel:
         in_batch: bool,
     ) -> Reply:
         await self.budget.wait_until_agreed(self.role, self.identity)
-        is_priced = self.budget.most_usd(self.role, self.identity) > 0
-        most = most_tokens(messages, schema) if is_priced else 0
-        most_usd = self.budget.most_usd(self.role, self.identity, most)
+        most, most_usd = 0, self.budget.most_usd(self.role, self.identity)
+        if most_usd > 0:
+            most = most_tokens(messages, schema)
+            most_usd = self.budget.most_usd(self.role, self.identity, most)
         budget = self.budget.call(
             self.role,
             self.identity,
@@ -625,9 +626,9 @@ class RecordedModel:
             model: Model = self.model
             if isinstance(model, RealModel):
                 model = model.caching(_COMES_AGAIN.get(self.role))
-                name = f"{self.benchmark} {self.stage} {self.unit} {self.role}"
-                work = BatchWork(name, most_usd, booking.reserve)
-                model = model.batched(work if in_batch else None)
+                if in_batch:
+                    name = f"{self.benchmark} {self.stage} {self.unit} {self.role}"
+                    model = model.batched(BatchWork(name, most_usd, booking.reserve))
             # other models make one attempt per reply, so timing them from outside is enough
             if isinstance(model, ReportingModel):
                 model = model.in_session(self.session).telling(keep)

@@ -160,8 +160,8 @@ class ReportingModel:
         """Return the model with a listener that is called for every request it sends."""
         return replace(self, on_attempt=on_attempt)
 
-    def batched(self, work: BatchWork | None) -> Self:
-        """Return the model for calls in batches; None for those that are made at once."""
+    def batched(self, work: BatchWork) -> Self:
+        """Return the model for calls in batches."""
         return replace(self, work=work)
 
     def in_session(self, session: str) -> Self:
