@@ -101,7 +101,9 @@ def provenances(
         target: Provenance(
             version=program,
             configuration=configuration,
-            prompts={stage: sorted(digests) for stage, digests in collected.prompts.items()},
+            prompts={
+                what: sorted(collected.prompts[what]) for what in _in_order(collected.prompts)
+            },
             targets=_served(served, Role.TARGET, collected.targets),
             user_models=_served(served, Role.USER, collected.user_models),
             judges=_served(served, Role.EVALUATOR, collected.judges),
@@ -116,6 +118,12 @@ def provenances(
         )
         for target, collected in sorted(by_target.items())
     }
+
+
+def _in_order(made: Iterable[str]) -> list[str]:
+    """What was made from prompts, by its stage; the checks last. Rows come in any order."""
+    stages = [str(stage) for stage in Stage]
+    return sorted(made, key=lambda what: (what not in stages, [*stages, what].index(what), what))
 
 
 def equal_targets(
