@@ -186,8 +186,7 @@ class Budget:
         if leased and self.limits:
             await self._room(role, model, most, (benchmark, unit))
         kind = (benchmark, role, model)
-        usual = self.usual_usd(role, model)
-        expected = self.remaining.call_begins(kind, unit, turn, usual)
+        expected = self.remaining.call_begins(kind, unit, turn, self.usual_usd(role, model))
         reserved, cost = False, 0.0
 
         def take() -> None:
@@ -220,21 +219,23 @@ class Budget:
         finally:
             if promised:
                 self._on_end(promised)
-            if reserved:
-                self._in_air[role, model] -= 1
-                self._reserved[role, model] -= most
             self.remaining.call_ends(kind, turn, expected, cost)
-            self._keep_cost(role, model, most, cost)
-            self._wake_next()
-            self._wake_rows()
+            self._end_call(role, model, most, cost, reserved=reserved)
 
-    def _keep_cost(self, role: Role, model: ModelId, most: float, cost: float) -> None:
+    def _end_call(
+        self, role: Role, model: ModelId, most: float, cost: float, *, reserved: bool
+    ) -> None:
+        if reserved:
+            self._in_air[role, model] -= 1
+            self._reserved[role, model] -= most
         # a call of unknown cost says nothing about usual costs
         if cost:
             self._costs[role, model].append(cost)
             if self.limits and cost > most + self._excess[role, model] + ROUNDING:
                 self._excess[role, model] = cost - most
                 self._on_excess(role, model, cost, most)
+        self._wake_next()
+        self._wake_rows()
 
     def batch_claimed(self, usd: float) -> None:
         """Note that a call in a batch of an earlier run is asked for again, or costs nothing: until
