@@ -90,15 +90,14 @@ def rate_cell(analysis: Analysis, result: TargetResult, track: Track) -> str:
     return f"{rate} {estimate.passed:,}/{estimate.scored:,}{rests_on}"
 
 
-def legend(analyses: Sequence[Analysis]) -> str:
-    """What the signs of these results mean."""
+def legend(analyses: Sequence[Analysis], *columns: str) -> str:
+    """What the signs of these results mean; `columns` are what else stands beside the rates."""
     parts = [
         "rate [95% interval] scenarios in benchmarks, the mean of the benchmarks' rates"
         if any(isinstance(analysis, Overall) for analysis in analyses)
         else "rate [95% interval] passed/scored"
     ]
-    if any(target.agreement for analysis in analyses for target in analysis.targets):
-        parts.append("agree: samples of one conversation")
+    parts += columns
     if any(one.sure for analysis in analyses for one in (*_all_pairs(analysis), *analysis.gaps)):
         parts.append(PROMISE.replace("✓ significant", "✓"))
     return " · ".join(parts)

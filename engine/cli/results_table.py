@@ -67,7 +67,10 @@ def brief_results(analyses: Sequence[Analysis], page: TableLayout = NARROW_LAYOU
         parts.append("")
     for line in shared:
         parts += _brief_line(str(line), width)
-    return "\n".join([*parts, *wrap(f"{legend(analyses)} · more: --details, --methods", width)])
+    has_agreement = any(target.agreement for one in analyses for target in one.targets)
+    columns = ["agree: samples of one conversation"] if has_agreement else []
+    last = f"{legend(analyses, *columns)} · more: --details, --methods"
+    return "\n".join([*parts, *wrap(last, width)])
 
 
 def _brief_line(text: str, width: int, indent: str = "") -> list[str]:
