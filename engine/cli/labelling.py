@@ -131,7 +131,7 @@ def _write_sheet(path: Path, sample: PersonSample, reader: Reader) -> None:
 def _take_in(
     session: Session, definition: Definition, progress: LabellingProgress, path: Path
 ) -> LabellingProgress:
-    """Store every line of a filled-in sheet, or none. Raises `InputError` with all faulty lines."""
+    """Store every row of a filled-in sheet, or none. Raises `InputError` with all faulty rows."""
     with session.reader() as reader:
         problems: list[Problem] = []
         new: list[NumberedLabel] = []
@@ -150,7 +150,8 @@ def _take_in(
                 )
             except InputError as error:
                 problems += [
-                    replace(problem, path=path, line=row.line) for problem in error.problems
+                    replace(problem, what=f"row {row.row}: {problem.what}", path=path)
+                    for problem in error.problems
                 ]
                 continue
             before = progress.given.get(number)
@@ -158,7 +159,8 @@ def _take_in(
                 continue
             if number in progress.gone:
                 cell = "empty" if before is None else "as it was"
-                problems.append(Problem(f"{_gone_words(number)}: leave it {cell}", path, row.line))
+                what = f"row {row.row}: {_gone_words(number)}: leave it {cell}"
+                problems.append(Problem(what, path))
                 continue
             new.append(NumberedLabel(number, label))
             rows[number] = verdict
@@ -182,7 +184,7 @@ def _says_the_same(before: Verdict, now: Verdict) -> bool:
 def _label_of_row(
     row: LabelSheetRow, progress: LabellingProgress, seen: dict[int, int]
 ) -> tuple[int, GivenLabel]:
-    """The number and label of a row. `seen` has the line of each number before it, and gains this
+    """The number and label of a row. `seen` has the row of each number before it, and gains this
     one. Raises `InputError`."""
     if row.sample != str(progress.sample.seq):
         raise InputError(
@@ -194,8 +196,8 @@ def _label_of_row(
     number = _whole_number(row.number, "number")
     progress.item(number)
     if number in seen:
-        raise InputError(Problem(f"number {number} is in line {seen[number]}, too"))
-    seen[number] = row.line
+        raise InputError(Problem(f"number {number} is in row {seen[number]}, too"))
+    seen[number] = row.row
     answer = _WORDS.get(row.answer.casefold())
     if answer is None:
         expected = ", ".join(f"`{known.value}`" for known in LabelAnswer)

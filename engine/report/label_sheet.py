@@ -1,10 +1,10 @@
-"""A sample as a CSV sheet to fill in elsewhere: what the evaluator sees, and empty cells."""
+"""A sample as a sheet to fill in elsewhere: what the evaluator sees, and empty cells."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from engine.benchmark import Speaker
 from engine.errors import InputError, Problem
 from engine.files import decoded_text, open_regular
 from engine.report.conversation import cell, csv_line
+from engine.store.sqlite_tools import Format, rows_from_file
 from engine.store.tables import MessageRow
 
 GIVEN: Final = ("answer", "replies", "confidence", "note")
@@ -33,8 +34,8 @@ _LOOKED_AT: Final = 20
 class LabelSheetRow:
     """One row of a filled-in sheet."""
 
-    line: int
-    """The line of the file on which it begins, 1-based."""
+    row: int
+    """As a program for tables counts them, 1-based."""
     sample: str
     number: str
     answer: str
@@ -59,7 +60,7 @@ def sheet_lines(
 
 
 def read_sheet(path: Path) -> list[LabelSheetRow]:
-    """The rows with an answer. Raises `InputError`."""
+    """The rows with an answer, of a table of cells or of JSON. Raises `InputError`."""
     try:
         with open_regular(path) as file:
             content = file.read(_MOST_BYTES + 1)
@@ -67,59 +68,77 @@ def read_sheet(path: Path) -> list[LabelSheetRow]:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
     if len(content) > _MOST_BYTES:
         raise InputError(Problem(f"is larger than {_MOST_BYTES >> 20} MB", path))
-    lines = io.StringIO(_decode_sheet(content, path), newline=None)
-    csv.field_size_limit(_LONGEST_CELL)
-    head = _head(lines, path)
-    reader = csv.DictReader(lines, head.names, delimiter=head.delimiter)
+    text = _decode_sheet(content, path)
+    rows = _json_rows if text.lstrip()[:1] in {"[", "{"} else _cell_rows
+    return [row for row in rows(text, path) if row.answer]
+
+
+def _json_rows(text: str, path: Path) -> Iterator[LabelSheetRow]:
+    """Of a list of objects, or of one object a line."""
+    text = text.strip()
+    form = Format.JSON if text.startswith("[") else Format.NL
     try:
-        return [row for row in _rows(reader, head) if row.answer]
+        rows: list[object] = list(rows_from_file(io.BytesIO(text.encode()), form)[0])
+    except ValueError as error:  # numbers of thousands of digits, too
+        raise InputError(Problem(f"is no JSON: {error}", path)) from error
+    except RecursionError as error:
+        raise InputError(Problem("is nested too deeply for a table", path)) from error
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict) or not set(_NEEDED) <= row.keys():
+            what = f"row {number}: expected an object with {', '.join(_NEEDED)}"
+            raise InputError(Problem(what, path))
+        yield _sheet_row(number, row)
+
+
+def _cell_rows(text: str, path: Path) -> Iterator[LabelSheetRow]:
+    lines = io.StringIO(text, newline=None)
+    first, header, delimiter = _head(lines, path)
+    table = io.BytesIO((header + lines.read()).encode())
+    dialect = type("Table", (csv.excel,), {"delimiter": delimiter, "skipinitialspace": True})
+    csv.field_size_limit(_LONGEST_CELL)
+    rows, _ = rows_from_file(table, Format.CSV, dialect=dialect, ignore_extras=True)
+    number = first
+    try:
+        for number, row in enumerate(rows, first + 1):
+            yield _sheet_row(
+                number, {str(name).strip().casefold(): cell for name, cell in row.items()}
+            )
     except csv.Error as error:
-        line = head.line + reader.line_num
-        raise InputError(Problem(f"is no table: {error}", path, line)) from error
+        what = f"is no table after row {number}: {error}"
+        raise InputError(Problem(what, path)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """The row with the columns' names."""
-
-    line: int
-    """1-based."""
-    delimiter: str
-    names: Sequence[str]
-
-
-def _head(lines: Iterable[str], path: Path) -> _Head:
-    """Find the row with the columns' names, which a title or the delimiter may precede, and leave
-    `lines` behind it. Raises `InputError`."""
+def _head(lines: Iterable[str], path: Path) -> tuple[int, str, str]:
+    """The number (1-based), the text and the delimiter of the row with the columns' names, which a
+    title or the delimiter may precede. Leaves `lines` behind it. Raises `InputError`."""
     for number, line in enumerate(islice(lines, _LOOKED_AT), 1):
         for delimiter in _DELIMITERS:
             names = [name.strip(' "\r\n').casefold() for name in line.split(delimiter)]
             if set(_NEEDED) <= set(names):
-                return _Head(number, delimiter, names)
+                return number, line, delimiter
     what = f"has no row with the columns {', '.join(_NEEDED)} at its beginning"
     raise InputError(Problem(what, path, 1, hint=f"expected {', '.join(COLUMNS)}"))
 
 
-def _rows(reader: csv.DictReader[str], head: _Head) -> Iterator[LabelSheetRow]:
-    begins = head.line + 1
-    for row in reader:
-        cells = {name: _cell(row.get(name)) for name in COLUMNS}
-        marked = cells["replies"].replace(",", " ").replace(";", " ").split()
-        yield LabelSheetRow(
-            line=begins,
-            sample=_whole(cells["sample"]),
-            number=_whole(cells["number"]),
-            answer=_whole(cells["answer"]),
-            replies=" ".join(map(_whole, marked)),
-            confidence=_whole(cells["confidence"]),
-            note=cells["note"],
-        )
-        begins = head.line + reader.line_num + 1
+def _sheet_row(number: int, row: Mapping[str, object]) -> LabelSheetRow:
+    cells = {name: _cell(row.get(name)) for name in COLUMNS}
+    marked = cells["replies"].replace(",", " ").replace(";", " ").split()
+    return LabelSheetRow(
+        row=number,
+        sample=_whole(cells["sample"]),
+        number=_whole(cells["number"]),
+        answer=_whole(cells["answer"]),
+        replies=" ".join(map(_whole, marked)),
+        confidence=_whole(cells["confidence"]),
+        note=cells["note"],
+    )
 
 
-def _cell(text: str | None) -> str:
+def _cell(value: object) -> str:
     """Without what programs for tables write into an empty cell."""
-    text = (text or "").strip()
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    text = "" if value is None else str(value).strip()
     return "" if text.casefold() in _EMPTY else text
 
 

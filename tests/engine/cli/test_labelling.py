@@ -506,7 +506,9 @@ def test_a_conversation_that_was_played_again_is_left_out(
     fill(sheet, lambda number, row: {"replies": "", **by_number(3 if number % 3 else 1, row)})
     code, _, err = take_in(crosswind, sheet)
     assert code == 2
-    assert re.search(rf"{sheet}:\d+: number \d+ was played again since, or .*: leave it as it", err)
+    assert re.search(
+        rf"{sheet}: row \d+: number \d+ was played again since, or .*: leave it as it", err
+    )
 
 
 def test_what_the_files_hold_brings_labels_back(
@@ -531,7 +533,7 @@ def test_what_the_files_hold_brings_labels_back(
         ({"answer": "present", "replies": "x"}, "replies: found 'x', expected a whole number"),
         ({"answer": "absent", "confidence": "4"}, "confidence: found 4, expected 1, 2 or 3"),
         ({"answer": "absent", "number": "99"}, "there is no number 99 in this sample of 12"),
-        ({"answer": "absent", "number": "2"}, "number 2 is in line"),
+        ({"answer": "absent", "number": "2"}, "row 3: number 2 is in row 2, too"),
         ({"answer": "absent", "sample": "1"}, "sample: found '1', expected "),
     ],
 )
@@ -559,6 +561,13 @@ def test_a_line_that_cannot_be_is_named_and_nothing_is_taken_in(
             "is not UTF-8 (save it as CSV UTF-8)",
         ),
         (b"", "has no row with the columns sample, number, answer"),
+        (
+            b'[{"sample": 1,',
+            "is no JSON: Expecting property name",
+        ),
+        (b'[{"sample": 1, "number": 1}]', "row 1: expected an object with sample, number, answer"),
+        (b'{"sample": 1, "number": 1, "answer": "y"}\n2', "row 2: expected an object with"),
+        (b'{"sample": ' + b"[" * 100_000, "is nested too deeply for a table"),
     ],
 )
 def test_a_file_that_is_no_such_table_is_refused(
@@ -588,6 +597,23 @@ def test_a_table_of_another_program_is_read(
         given = ("Y", "1.0 2.0", "3.0") if number % 2 else ("0.0", "nan", "NaN")
         rows.append((f"{cells['sample']}.0", f"{cells['number']}.00", *given))
     sheet.write_bytes((before + end.join(map(between.join, rows))).encode(encoding))
+    told = take_in(crosswind, sheet)
+    assert "labelled 12 of 12" in told[1], told
+    with place.reader() as reader:
+        labels = reader.peoples_verdicts("giving-in")
+    assert sorted(label.present is True for label in labels) == [False] * 6 + [True] * 6
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_table_in_json_is_read(
+    crosswind: Crosswind, sheet: Path, place: Place, *, lines: bool
+) -> None:
+    rows = [
+        {"sample": int(row["sample"]), "number": int(row["number"])}
+        | ({"answer": True, "replies": [1, 2]} if number % 2 else {"answer": "a", "note": None})
+        for number, row in enumerate(cells_of(sheet))
+    ]
+    sheet.write_text("\n".join(map(json.dumps, rows)) if lines else json.dumps(rows, indent=2))
     told = take_in(crosswind, sheet)
     assert "labelled 12 of 12" in told[1], told
     with place.reader() as reader:
