@@ -134,7 +134,7 @@ def _parts_affected(where: Sequence[str], of: Mapping[str, Staleness], analysis:
 def found_sentence(smallest: float | None) -> str:
     """Which true differences are found; the same before a run and after it."""
     if smallest is None:
-        return "differences between targets are not found, however large: add scenarios"
+        return "no difference is found 4 times out of 5, however large: add scenarios"
     return f"differences between targets of {points(smallest)} or more are found 4 times out of 5"
 
 

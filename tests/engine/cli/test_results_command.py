@@ -44,7 +44,7 @@ giving-in                                   16 of 16 scored, 2 scenarios a track
   gives-in  +  50% [13–87]  4/8  agree 100%
   · may be chance: holds > gives-in by 12 points [−98 to 100]
   · 3 others not significant
-  · differences between targets are not found, however large: add scenarios
+  · no difference is found 4 times out of 5, however large: add scenarios
   · weakest: + Leaves the decision, 56%: `crosswind show m01_s001_v01__gives-in`
   ! nobody checked whether targets knew the groups
   ! Scripted models took part; they are not language models.
@@ -170,7 +170,7 @@ def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str
 
 def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run", "--force")
-    assert "\n  differences between targets are not found, however large: add scenarios\n" in out
+    assert "\n  no difference is found 4 times out of 5, however large: add scenarios\n" in out
     _, out, _ = crosswind("run", "--dry-run", "--force", "--json")
     plans: list[dict[str, Any]] = printed_data(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]

@@ -34,7 +34,7 @@ def test_before_anything_is_written_it_rests_on_assumptions_that_are_told(place:
     ]
     assert found[1].difference is None
     assert power_sentences(found[1:]) == [
-        "differences between targets are not found, however large: add scenarios"
+        "no difference is found 4 times out of 5, however large: add scenarios"
     ]
 
 
