@@ -38,6 +38,7 @@ from engine.store.tables import (
     ReviewItem,
     ReviewKind,
     ReviewRow,
+    SettingsRow,
     StateRow,
     Verdict,
 )
@@ -67,6 +68,8 @@ class RowHistories:
     _scenarios: dict[str, ForeignObject] = field(default_factory=dict)
     _metrics: list[ForeignObject] = field(default_factory=list)
     _reviews: list[ForeignObject] = field(default_factory=list)
+    _settings: dict[str, ForeignObject] = field(default_factory=dict)
+    """By digest."""
     is_there: bool = False
     """Whether there is any history, so that nothing has to be inferred from the other files."""
 
@@ -90,13 +93,16 @@ class RowHistories:
             self._metrics.append(value)
         elif isinstance(value.get("review"), dict):
             self._reviews.append(value)
+        elif (name := text(value, "settings")) is not None:
+            self._settings[storable(name)] = value
         elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
             # the benchmark itself is a row of work, and may have another name here
             mine = self.context.name if unit == self.context.source.name else unit
             self._units[mine] = value
             self._locations[mine] = location
         else:
-            expected = "expected a row with a `conv_id`, `unit`, `scenario`, `metric` or `review`"
+            kinds = "`conv_id`, `unit`, `scenario`, `settings`, `metric` or `review`"
+            expected = f"expected a row with a {kinds}"
             raise UnfitError("", expected)
         self.is_there = True
 
@@ -127,6 +133,12 @@ class RowHistories:
             scenario = scenario_apart(row, kind, Path(HISTORY))
             if scenario is not None:
                 yield scenario, "model" if row.get("source") == "model" else "file"
+
+    def settings(self) -> Iterator[SettingsRow]:
+        """Yield what models were asked with."""
+        for name, row in self._settings.items():
+            if isinstance(row.get("values"), dict):
+                yield SettingsRow(digest=name, settings=row["values"])
 
     def metrics(self) -> Iterator[MetricRow]:
         """Yield metrics as they were written, oldest first."""
@@ -213,6 +225,7 @@ class RowHistory:
             is_other=call.get("other") == 1,
             route=text(call, "route"),
             cost_reported=call.get("reported") == 1,
+            left_out=text(call, "left_out"),
             at=_time(call.get("at")),
         )
 

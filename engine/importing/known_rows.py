@@ -96,6 +96,12 @@ class KnownRows:
             self._called[stage] = frozenset(used)
         return unit in self._called[stage]
 
+    def settings(self) -> set[str]:
+        """The digests of models and prompts that the store can explain."""
+        return (
+            set() if self.reader is None else {row.digest for row in self.reader.model_settings()}
+        )
+
     def has_metrics(self) -> bool:
         """Whether the store has metrics that a model wrote, or that such ones replaced."""
         return self.reader is not None and bool(self.reader.metrics(self.benchmark))

@@ -193,6 +193,8 @@ class BenchmarkRows:
         # in the order of references: scenarios before conversations that were played from them, and
         # sums of usage last, when it is known which calls were listed
         self._history.read(source.folder / HISTORY)
+        explained = self._context.known.settings()
+        yield from (row for row in self._history.settings() if row.digest not in explained)
         yield from self._metrics_and_reviews()
         yield from self._work.remaining(self._history)
         yield from self._scenario_import.file(source.folder / "scenarios.json")

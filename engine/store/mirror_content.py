@@ -56,8 +56,15 @@ _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
 _CALL: Final = (
     *("stage", "role", "model", "outcome", "status", "at", "duration_ms", "first_token_ms"),
     *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "detail"),
-    *("served", "other", "route", "reported"),
+    *("served", "other", "route", "reported", "left_out"),
 )
+
+_ASKED: Final = {
+    "take": ("target", "user model", "system prompt"),
+    "verdict": ("evaluator",),
+    "take_check": ("checker",),
+}
+"""The inputs of rows, by table, that are models or prompts."""
 
 
 @dataclass(slots=True)
@@ -168,6 +175,30 @@ class BenchmarkHistory:
             "SELECT * FROM review WHERE benchmark = ? ORDER BY seq", self._parameters
         )
         return [_review(read(ReviewRow, row)) for row in rows]
+
+    def settings(self) -> list[JsonObject]:
+        """Return what digests of models and prompts stand for in rows of the benchmark."""
+        known = self._store.all("SELECT digest, settings FROM model_settings ORDER BY digest")
+        used = set().union(*map(self._digests, _ASKED))
+        # the same digest may stand there twice: two engines may have begun at once
+        by_digest = {row["digest"]: row["settings"] for row in known if row["digest"] in used}
+        with self._store.reporting_damage():
+            return [
+                {"settings": digest, "values": json.loads(values)}
+                for digest, values in by_digest.items()
+            ]
+
+    def _digests(self, table: str) -> set[str]:
+        """The digests of all models and prompts that rows of this table depend on."""
+        columns = ", ".join(f"depends ->> '$.\"{name}\"'" for name in _ASKED[table])
+        where = "" if table == "take" else "JOIN take t ON t.seq = x.take"
+        owner = "x" if table == "take" else "t"
+        rows = self._store.all(
+            f"SELECT DISTINCT {columns.replace('depends', 'x.depends')} FROM {table} x {where} "
+            f"WHERE {owner}.benchmark = ? AND x.depends IS NOT NULL",
+            self._parameters,
+        )
+        return {value for row in rows for value in row if value is not None}
 
     @property
     def _parameters(self) -> Sequence[Parameter]:
@@ -404,8 +435,10 @@ class MirrorContent:
                 )
 
     def history(self) -> Iterator[JsonObject]:
-        """Yield how metrics and scenarios came about: when each was written and from what inputs,
-        what reviews said, and the calls and the state of each row of work."""
+        """Yield what models were asked with, and how metrics and scenarios came about: when each
+        was written and from what inputs, what reviews said, and the calls and the state of each row
+        of work."""
+        yield from self._past.settings()
         yield from self._past.metrics()
         yield from self._past.scenarios()
         yield from self._past.reviews()

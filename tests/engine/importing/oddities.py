@@ -45,6 +45,7 @@ from engine.store.tables import (
     ReviewItem,
     ReviewRow,
     ScenarioRow,
+    SettingsRow,
     StateRow,
     StoredRow,
     TakeEndRow,
@@ -144,6 +145,7 @@ class Author:
         return seq
 
     def write_everything(self) -> None:
+        self._settings()
         self._generation()
         self._many_judges(ConversationKey("m01_s001_v01", "holds"))
         self._many_takes(ConversationKey("m01_s001_v02", "holds"))
@@ -154,6 +156,16 @@ class Author:
         self._never_begun(ConversationKey("m01_s002_v01", "wavers"))
         self._of_a_scenario_that_is_gone(ConversationKey("m02_s009", "holds"))
         self._reviews()
+
+    def _settings(self) -> None:
+        """Of a user model, a judge and a checker; and one that nothing was made with."""
+        for name, settings in (
+            ("ee", {"temperature": 0.2, "stop": [HARD], "seed": None}),
+            ("ff", {"temperature": 0}),
+            ("cc", {"extra_body": {"name": HARD}}),
+            ("99", {"temperature": 1.5}),
+        ):
+            self.write(SettingsRow(digest=name, settings=settings))
 
     def _generation(self) -> None:
         made = {"generator": "aa", "benchmark": "bb"}
@@ -350,7 +362,7 @@ class Author:
                 kind=kind,
                 model=JUDGE,
                 answers=answers,
-                depends={"prompt": "hh"},
+                depends={"prompt": "hh", "checker": "cc"},
                 served_by="another checker",
             )
             self.write(found)
@@ -391,6 +403,7 @@ class Author:
                 is_other=is_answer and role is Role.TARGET,
                 route="fallbacks 1" if is_answer else None,
                 cost_reported=is_answer,
+                left_out="seed top_p" if is_answer and role is Role.TARGET else None,
             )
         )
 

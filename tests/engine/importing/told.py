@@ -52,7 +52,11 @@ FACTS: Final = {
     " GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, x.track",
     "attempt": "SELECT benchmark, stage, unit, target, role, model, outcome, status, duration_ms,"
     " first_token_ms, input_tokens, cached_tokens, output_tokens, cost_usd, detail, at,"
-    " served, other, route, reported FROM attempt",
+    " served, other, route, reported, left_out FROM attempt",
+    "settings": "SELECT DISTINCT t.benchmark, m.digest, m.settings FROM model_settings m, take t"
+    " WHERE EXISTS (SELECT 1 FROM (SELECT t.depends UNION ALL SELECT depends FROM verdict"
+    "  WHERE take = t.seq UNION ALL SELECT depends FROM take_check WHERE take = t.seq) x,"
+    "  json_each(x.depends) d WHERE d.value = m.digest)",
     "state": "SELECT benchmark, stage, unit, target, state, reason, at FROM state s"
     " WHERE state IN ('done', 'failed', 'dropped') AND seq = (SELECT max(seq) FROM state n"
     "  WHERE n.benchmark = s.benchmark AND n.stage = s.stage AND n.unit = s.unit)",
