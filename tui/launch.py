@@ -227,6 +227,7 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
         start=lambda order: orders().start(order),
         cost=lambda order: orders().cost(order),
         make=lambda name: orders().make(name),
+        made_since=lambda known: orders().made_since(known),
         report=lambda benchmark: orders().report(benchmark),
         describe=lambda name: orders().describe(name),
         is_template=lambda name: orders().is_template(name),

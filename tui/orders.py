@@ -6,7 +6,7 @@ against 0.35 s), so it is loaded when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +54,14 @@ class Orders:
         priced = checked(self.session, order)
         return priced if priced.lines else None
 
-    def make(self, name: str) -> BenchmarkInfo:
+    def make(self, name: str) -> None:
         """Create a benchmark from the template. Raises `InputError` if the name is taken."""
         new_benchmark(self.session.workspace, name)
-        return self.describe(name)
+
+    def made_since(self, known: Collection[str]) -> list[BenchmarkInfo]:
+        """The benchmarks that are not among those known. Raises `InputError`."""
+        names = self.session.workspace.benchmark_names()
+        return self.session.benchmark_infos([name for name in names if name not in known])
 
     def describe(self, name: str) -> BenchmarkInfo:
         """Read a benchmark's file as it is now. Raises `InputError`."""

@@ -32,7 +32,7 @@ from engine.link import Board, Command, EngineState, Identity, Request, Response
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.report import Report, ValidatedBenchmark, build_report
 from engine.store.lock import Holder
-from engine.watch import BenchmarkInfo, Watch
+from engine.watch import Watch
 from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE, judge, workspace_in
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
@@ -132,7 +132,7 @@ def show(folder: Path) -> int:
                     order, (HOSTILE, HOSTILE), (f"{order.evaluator} costs {HOSTILE}",)
                 ),
                 refuse_to_make,
-                lambda name: report(session, name),
+                report=lambda name: report(session, name),
             ),
         )
         app.alarm = folder / "alarms"
@@ -145,7 +145,7 @@ def refuse(order: Order | None) -> int:
     raise FAULT
 
 
-def refuse_to_make(name: str) -> BenchmarkInfo:
+def refuse_to_make(name: str) -> None:
     raise FAULT
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
 from tests.tui.theatre import BENCHMARK, ENGINE, METRIC, TARGETS, Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
+from tui.screens.benchmarks import LOOK_EVERY
 from tui.screens.dialogs import LineScreen
 from tui.screens.live import LiveScreen
 from tui.screens.verdicts import VerdictsScreen
@@ -169,11 +171,15 @@ def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:
 
 
 def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
-    def make(name: str) -> BenchmarkInfo:
+    made: list[str] = []
+
+    def make(name: str) -> None:
         if name == "bad":
             raise InputError("the disk is full")
-        path = Path("/somewhere") / name / "benchmark.yaml"
-        return BenchmarkInfo(name, "", 2, [], scripted=False, definition=path)
+        made.append(name)
+
+    def made_since(known: Collection[str]) -> list[BenchmarkInfo]:
+        return [made_elsewhere(name) for name in made if name not in known]
 
     async def script(pilot: Pilot) -> None:
         await theatre.prepare()
@@ -204,7 +210,39 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
     def is_template(name: str) -> bool:
         return name == "second"
 
-    backend = Backend(make=make, is_template=is_template)
+    backend = Backend(make=make, made_since=made_since, is_template=is_template)
+    theatre.perform(script, app=CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment))
+
+
+def made_elsewhere(name: str) -> BenchmarkInfo:
+    path = Path("/somewhere") / name / "benchmark.yaml"
+    return BenchmarkInfo(name, "", 2, [], scripted=False, definition=path)
+
+
+def test_a_benchmark_that_another_program_makes_appears(theatre: Theatre) -> None:
+    theatre.watch.benchmarks = []
+    made: list[BenchmarkInfo | InputError] = []
+
+    def made_since(known: Collection[str]) -> list[BenchmarkInfo]:
+        for one in made:
+            if isinstance(one, InputError):
+                raise one
+        return [one for one in made if isinstance(one, BenchmarkInfo) and one.name not in known]
+
+    async def script(pilot: Pilot) -> None:
+        await theatre.open(pilot, "1")
+        assert "There is no benchmark in this workspace yet" in on_screen(pilot)
+        made.append(InputError("half/benchmark.yaml, line 3: not a list"))
+        await theatre.tick(pilot, LOOK_EVERY)
+        await theatre.answered(pilot)
+        assert "half/benchmark.yaml, line 3" in on_screen(pilot)
+        made[:] = [made_elsewhere("advice")]
+        await theatre.tick(pilot, LOOK_EVERY)
+        await theatre.answered(pilot)
+        assert "1 benchmark" in on_screen(pilot)
+        assert "advice" in on_screen(pilot)
+
+    backend = Backend(made_since=made_since)
     theatre.perform(script, app=CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment))
 
 

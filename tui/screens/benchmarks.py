@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from engine.pipeline.scores import ScoreCounts
 
 BAR: Final = 20
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks for benchmarks that were made by another program."""
 
 
 class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
@@ -101,6 +103,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._height = 0
         """The height of the details as last drawn."""
         self._changed = True
+        self._look_at = 0.0
+        """When to look next for benchmarks that were made by another program."""
         self._made: str | None = None
         """A new benchmark, to which the cursor goes as soon as it is in the list."""
 
@@ -175,6 +179,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._changed |= now.board != self._now.board or self._detail.size.height != self._height
         self._now, self._infos = now, self.watched.benchmarks
         self._ask_for_scores(now.seconds)
+        if self.watched.described and now.seconds >= self._look_at:
+            self._look_at = now.seconds + LOOK_EVERY
+            self.shell.engine.look_for_benchmarks()
         if self._changed and self.is_running:
             self._changed = False
             self._show_list()
@@ -476,8 +483,8 @@ _NONE: Final = (
     " b  runs it",
     " 4  shows the results",
     "",
-    " `crosswind new --list` names six that are ready to run. For one, leave with q:",
-    " `crosswind new advice --from health-advice`, and then `crosswind` again",
+    " `crosswind new --list` names six that are ready to run. In another terminal,",
+    " `crosswind new advice --from health-advice` makes one; it appears here",
     "",
     " `crosswind demo` has three to look at: scripted models, no key, no cost.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -80,8 +80,10 @@ class Backend:
     """Starts an engine, idle without an order. Returns its process id once it is ready."""
     cost: Callable[[Order], PricedOrder | None] | None = None
     """Prices an order; None if it is free."""
-    make: Callable[[str], BenchmarkInfo] | None = None
+    make: Callable[[str], None] | None = None
     """Creates a benchmark of that name."""
+    made_since: Callable[[Collection[str]], Sequence[BenchmarkInfo]] = lambda _known: ()
+    """Reads the files of the benchmarks that are not among those known."""
     report: Callable[[str], Report] | None = None
     """Computes the results of a benchmark."""
     describe: Callable[[str], BenchmarkInfo] | None = None
@@ -144,6 +146,8 @@ class EngineControl:
         self._pause_asked: tuple[EngineState, float] | None = None
         """The state last requested of the engine, and when."""
         self._piloting: _PilotRequest | None = None
+        self._unread = ""
+        """Why a benchmark could not be read, as last said."""
         self._question_asked: str | None = None
         """The engine's question that was shown last."""
 
@@ -541,17 +545,34 @@ class EngineControl:
         self._look()
 
     async def _make_benchmark(
-        self, make: Callable[[str], BenchmarkInfo], name: str, then: Callable[[], None]
+        self, make: Callable[[str], None], name: str, then: Callable[[], None]
     ) -> None:
         try:
-            benchmark = await asyncio.to_thread(make, name)
+            await asyncio.to_thread(make, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
-        self._watch.benchmarks = [*self._watch.benchmarks, benchmark]
         self._tell(f"{name} is made: e describes what it measures, then b runs it")
         then()
-        self._look()
+        await self._add_benchmarks()
+
+    def look_for_benchmarks(self) -> None:
+        """Add the benchmarks that have been made since, by whatever program."""
+        self._begin(self._add_benchmarks())
+
+    async def _add_benchmarks(self) -> None:
+        known = {info.name for info in self._watch.benchmarks}
+        try:
+            made = await asyncio.to_thread(self._backend.made_since, known)
+        except CrosswindError as error:
+            if str(error) != self._unread:  # it is looked for again and again
+                self._tell(str(error), bad=True)
+            self._unread = str(error)
+            return
+        known = {info.name for info in self._watch.benchmarks}
+        if new := [info for info in made if info.name not in known]:
+            self._watch.benchmarks = [*self._watch.benchmarks, *new]
+            self._look()
 
 
 def _order_question(order: Order) -> str:
