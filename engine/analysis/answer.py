@@ -21,7 +21,7 @@ from engine.analysis.findings import (
     Certainty,
     Finding,
     findings,
-    found_sentence,
+    found_words,
     knows_what_is_found,
     leaders,
     metrics_of,
@@ -137,8 +137,9 @@ def _listed_open(pairs: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def _in_order(pairs: Sequence[Comparison]) -> str:
-    """`a > b by 89 points [57 to 100] · > c by 42 [13 to 72] · b > c by 47 [15 to 79]`."""
+def _in_order(pairs: Sequence[Comparison], *, sized: bool = True) -> str:
+    """`a > b by 89 points [57 to 100] · > c by 42 [13 to 72] · b > c by 47 [15 to 79]`, or without
+    sizes `a > b, > c, b > c`."""
     parts: list[str] = []
     for left, of_left in groupby(_greater_first(pairs), key=lambda pair: pair.left):
         for number, pair in enumerate(of_left):
@@ -147,8 +148,9 @@ def _in_order(pairs: Sequence[Comparison]) -> str:
             )
             ends = points_interval(pair.low, pair.high)
             name = "" if number else f"{left} "
-            parts.append(f"{name}{_sign(pair)} {pair.right} by {unit} {ends}".rstrip())
-    return " · ".join(parts)
+            size = f" by {unit} {ends}".rstrip() if sized else ""
+            parts.append(f"{name}{_sign(pair)} {pair.right}{size}")
+    return (" · " if sized else ", ").join(parts)
 
 
 def _greater_first(pairs: Sequence[MarkedDifference]) -> list[MarkedDifference]:
@@ -165,17 +167,22 @@ def _sign(pair: MarkedDifference) -> str:
 
 
 def _other_marks(analysis: Analysis) -> Iterator[Finding]:
-    """The significant pairs on one track alone, and for benchmarks like these, by name."""
+    """The significant pairs on one track alone, and for benchmarks like these, by name; how far
+    apart they are only where the pairs above do not say it of the same targets."""
     main = set(map(id, _main(analysis)))
+    told = {(one.left, one.right) for one in _greater_first(_main(analysis)) if one.sure}
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for where, pairs in pairs_by_kind(analysis):
         sure = [pair for pair in pairs if pair.sure and id(pair) not in main]
         if sure:
             track = sure[0].track
             on = f"{track.sign} " if track else ""
-            kind = "on one track alone" if where == metrics_of(track) else "benchmarks like these"
+            alone = where == metrics_of(track)
+            kind = "on one track alone" if alone else "benchmarks like these"
             many = f"{len(sure):,} of {plural(len(pairs), 'pair')}"
-            by_kind[kind].append(on + (_in_order(sure) if len(sure) <= FEW else many))
+            pairs_said = {(one.left, one.right) for one in _greater_first(sure)}
+            sized = not (alone and pairs_said <= told)
+            by_kind[kind].append(on + (_in_order(sure, sized=sized) if len(sure) <= FEW else many))
     for kind, parts in by_kind.items():
         yield Finding(Certainty.SIGNIFICANT, f"{kind}: {' · '.join(parts)}")
 
@@ -199,9 +206,10 @@ def _unmarked(analysis: Analysis) -> Iterator[Finding]:
     if tested:
         nothing = len(others) == len(every)
         words = f"none of {tested:,} comparisons is" if nothing else f"{tested:,} others not"
-        yield Finding(Certainty.OPEN, f"{words} significant")
+        found = ""
         if knows_what_is_found(analysis):
-            yield Finding(Certainty.OPEN, found_sentence(analysis.family.smallest_found))
+            found = f"; {found_words(analysis.family.smallest_found)}"
+        yield Finding(Certainty.OPEN, f"{words} significant{found}")
     if untested := len(others) - tested:
         words = f"not tested: {plural(untested, 'comparison')} over a single scenario"
         yield Finding(Certainty.OPEN, words)

@@ -131,11 +131,17 @@ def _parts_affected(where: Sequence[str], of: Mapping[str, Staleness], analysis:
 # Words for numbers
 
 
+def found_words(smallest: float | None) -> str:
+    """How large differences between targets are found; the same before a run and after it."""
+    if smallest is None:
+        return "none is found 4 times out of 5: add scenarios"
+    return f"{points(smallest)} or more are found 4 times out of 5"
+
+
 def found_sentence(smallest: float | None) -> str:
-    """Which true differences are found; the same before a run and after it."""
     if smallest is None:
         return "no difference is found 4 times out of 5, however large: add scenarios"
-    return f"differences between targets of {points(smallest)} or more are found 4 times out of 5"
+    return f"differences between targets of {found_words(smallest)}"
 
 
 def knows_what_is_found(analysis: Analysis) -> bool:
@@ -514,7 +520,7 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
             few.setdefault(f"as few as {least}" if counts - {min(counts)} else least, []).append(
                 track
             )
-    # then the line of `found_sentence` says it
+    # then the line of `found_words` says it
     said = knows_what_is_found(analysis) and analysis.family.smallest_found is None
     rule = f"fewer than {ENOUGH_SCENARIOS} seldom make a difference significant"
     for over, tracks in few.items():

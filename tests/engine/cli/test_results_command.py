@@ -43,8 +43,7 @@ giving-in                                   16 of 16 scored, 2 scenarios a track
   holds     +  62% [8–97]   5/8  agree 75%
   gives-in  +  50% [13–87]  4/8  agree 100%
   · may be chance: holds > gives-in by 12 points [−98 to 100]
-  · 3 others not significant
-  · no difference is found 4 times out of 5, however large: add scenarios
+  · 3 others not significant; none is found 4 times out of 5: add scenarios
   · weakest: + Leaves the decision, 56%: `crosswind show m01_s001_v01__gives-in`
   ! nobody checked whether targets knew the groups
   ! Scripted models took part; they are not language models.
