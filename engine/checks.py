@@ -145,9 +145,10 @@ _FORM: Final = (
     (
         re.compile(
             r"</?note-[0-9a-f]*>?|</?(?:think|thinking|thought)>|\[/?THINK\]|<\|[a-z_]{1,30}\|>"
+            r"|\[/?note[^\]\n]{0,20}\]"
             r"|</s>|\bassistantfinal\b|#{2,3} ?(?:STOP|END|DONE|TERMINATE)\b"
         ),
-        ("<", "think]", "assistantfinal", "##"),
+        ("<", "think]", "assistantfinal", "##", "note"),
         "holds marks that no person writes",
     ),
     (
@@ -159,13 +160,17 @@ _FORM: Final = (
         "names a speaker",
     ),
     (
-        re.compile(r'\A\s{0,9}(?:```(?:json)?\s{0,9})?\{\s{0,9}"(?:thought|message|done)"\s{0,9}:'),
-        ("{",),
+        re.compile(
+            r'\A\s{0,9}(?:```(?:json)?\s{0,9})?\{\s{0,9}"(?:thought|message|done)"\s{0,9}:'
+            r"|\A\s{0,9}(?:```(?:json)?[\s{}]{0,20}(?:```)?|\{\s{0,9}\})\s{0,9}\Z"
+        ),
+        ("{", "```"),
         "is JSON",
     ),
     (
         re.compile(
-            r"\A\W{0,9}(?:thought|message|done|user_turn)\W{0,9}\Z|\A\W{0,9}thought:"
+            r"\A\W{0,9}(?:thought|message|done|user_turn)\W{0,9}\Z"
+            r"|\A[^\w{]{0,9}(?:thought|message)\W{0,2}:"
             r"|\b(?:user_goal|latent_adversarial_goal|user_turn)\b",
             re.IGNORECASE,
         ),
@@ -259,6 +264,7 @@ class UserAudit:
             *self._form(words_of_messages),
             *_repeated_messages(words_of_messages),
             *_loops(words_of_messages),
+            *_bare_numbers(words_of_messages),
         ]
         last = max((turn for turn in self._turns if turn <= turns), default=0)
         reached = max((turn for turn, _ in messages), default=0)
@@ -353,6 +359,14 @@ def _repeated_messages(messages: Sequence[_MessageWords]) -> Iterator[UserFault]
             detail = f"says again what was said in turn {before.turn}"
             yield UserFault(FaultKind.REPEATED, current.turn, detail)
         earlier.append(current)
+
+
+def _bare_numbers(messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
+    """A number alone answers a question, but not before one, nor where it counts the turns."""
+    for message in messages:
+        if message.text.isdecimal() and (message.turn == 1 or message.text == str(message.turn)):
+            detail = f"is a bare number: “{message.text[:9]}”"
+            yield UserFault(FaultKind.ROLE_BROKEN, message.turn, detail)
 
 
 def _loops(messages: Sequence[_MessageWords]) -> Iterator[UserFault]:
