@@ -21,7 +21,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
 from engine.pipeline.order import PILOT_SCENARIOS, Order
-from engine.pipeline.plan import PricedPlan, plan_run
+from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.planner import total_words
 from engine.pipeline.power import Detectable, power_sentences
 from engine.pipeline.results import counted_of
@@ -115,7 +115,7 @@ def pilot_page(session: Session, name: str) -> PilotPage:
     return PilotPage(page.table, [*waits, *page.sentences], not plan.work)
 
 
-def _page(name: str, pilot: Pilot, rest: PricedPlan, powers: Sequence[Detectable]) -> PilotPage:
+def _page(name: str, pilot: Pilot, rest: RunPlan, powers: Sequence[Detectable]) -> PilotPage:
     head = f"{name}: {plural(pilot.conversations, 'conversation')} played to an end"
     return PilotPage(
         [head, *_table(pilot).splitlines()],
@@ -128,9 +128,9 @@ def _page(name: str, pilot: Pilot, rest: PricedPlan, powers: Sequence[Detectable
     )
 
 
-def _left_to_run(rest: PricedPlan) -> str:
-    waiting = ", and what follows from what waits for approval" if rest.plan.waiting else ""
-    if rest.plan.work or waiting:
+def _left_to_run(rest: RunPlan) -> str:
+    waiting = ", and what follows from what waits for approval" if rest.waiting else ""
+    if rest.work or waiting:
         return f"left to run: {total_words(rest.total)}{waiting}"
     return "nothing is left to run"
 

@@ -21,22 +21,10 @@ from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.batch_ledger import batch_lines
-from engine.pipeline.costs.estimate import (
-    FEWEST,
-    LONGEST_WORDS,
-    NOTHING,
-    CostEstimate,
-    Estimator,
-)
-from engine.pipeline.costs.ranges import Calls, Range
+from engine.pipeline.costs.estimate import FEWEST, LONGEST_WORDS, Estimator
+from engine.pipeline.costs.ranges import NOTHING, Calls, CostEstimate, Range, StageCalls
 from engine.pipeline.order import Order, PricedOrder, budget_words, cut_off_words
-from engine.pipeline.plan import (
-    PricedPlan,
-    StageCalls,
-    plan_run,
-    price_plan,
-    with_quote,
-)
+from engine.pipeline.plan import RunPlan, plan_run, with_quote
 from engine.pipeline.planner import CENT, calls_words, count_words, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.pipeline.scenario_edits import reader_of_files
@@ -51,7 +39,8 @@ PILOT_BUDGET: Final = 1.0
 class PlannedOrder:
     """What an order would do, benchmark by benchmark."""
 
-    plans: Sequence[PricedPlan]
+    plans: Sequence[RunPlan]
+    """Priced."""
     powers: Sequence[Sequence[Detectable]]
     """The smallest differences that each benchmark could detect."""
     call_usd: float = 0.0
@@ -61,7 +50,7 @@ class PlannedOrder:
 
     @property
     def total(self) -> CostEstimate:
-        return sum((priced.total for priced in self.plans), NOTHING)
+        return sum((plan.total for plan in self.plans), NOTHING)
 
 
 def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
@@ -72,7 +61,7 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
     with planning(session) as planner:
         benches = planner.contexts(order)
         estimator = planner.estimator(*(() if evaluator is None else (evaluator,)))
-        plans = [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches]
+        plans = [plan_run(bench, order, evaluator).priced(estimator) for bench in benches]
         return PlannedOrder(
             plans,
             [
@@ -82,20 +71,22 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> PlannedOrder:
                     reader_of_files(bench.definition, bench.config, bench.reader),
                 )
                 # of a plan that is done, results say what they find
-                if priced.plan.work
+                if plan.work
                 else []
-                for bench, priced in zip(benches, plans, strict=True)
+                for bench, plan in zip(benches, plans, strict=True)
                 if powers
             ],
-            max(
-                (estimator.most_usd(part.spec, part.role) or 0.0 for part in _parts(plans)),
-                default=0.0,
-            ),
+            max((_most_usd(estimator, part) for part in _parts(plans)), default=0.0),
             [*dict.fromkeys(_doubts(estimator, plans))],
         )
 
 
-def _doubts(estimator: Estimator, plans: Sequence[PricedPlan]) -> Iterator[str]:
+def _most_usd(estimator: Estimator, part: Calls) -> float:
+    cost = estimator.cost_of_call(part.spec, part.role)
+    return 0.0 if cost is None else cost.most_usd
+
+
+def _doubts(estimator: Estimator, plans: Sequence[RunPlan]) -> Iterator[str]:
     for part in _parts(plans):
         if (listed := estimator.listed_price(part.spec)) is not None:
             yield (
@@ -104,24 +95,23 @@ def _doubts(estimator: Estimator, plans: Sequence[PricedPlan]) -> Iterator[str]:
             )
 
 
-def called_by(plans: Sequence[PricedPlan]) -> list[ModelSpec]:
+def called_by(plans: Sequence[RunPlan]) -> list[ModelSpec]:
     return [part.spec for part in _parts(plans)]
 
 
-def _parts(plans: Sequence[PricedPlan]) -> Iterator[Calls]:
-    return (part for priced in plans for calls in priced.plan.calls for part in calls.parts)
+def _parts(plans: Sequence[RunPlan]) -> Iterator[Calls]:
+    return (part for plan in plans for calls in plan.calls for part in calls.parts)
 
 
 # In words
 
 
 def plan_lines(
-    priced: PricedPlan, power: Sequence[Detectable] = (), *, every_row: bool = False
+    plan: RunPlan, power: Sequence[Detectable] = (), *, every_row: bool = False
 ) -> Iterator[str]:
-    plan = priced.plan
-    yield f"{plan.benchmark}: {_work_words(priced)}"
+    yield f"{plan.benchmark}: {_work_words(plan)}"
     yield from (f"  {sentence}" for sentence in plan.assumed)
-    yield from stage_lines(priced)
+    yield from stage_lines(plan)
     yield from (f"  {sentence}" for sentence in power_sentences(power))
     if plan.waiting:
         yield f"  {waiting_sentence(plan.benchmark, plan.waiting)}"
@@ -133,21 +123,20 @@ def plan_lines(
         yield from (f"    {work}" for work in (*plan.work, *plan.stale))
 
 
-def _work_words(priced: PricedPlan) -> str:
-    plan = priced.plan
+def _work_words(plan: RunPlan) -> str:
     if not plan.calls:
         done_here = f"{plural(len(plan.work), 'row')} to do, without a call"
         return done_here if plan.work else "nothing is missing"
-    calls = calls_words(priced.total.calls)
+    calls = calls_words(plan.total.calls)
     # what is written first decides how much follows
     return f"{calls}, {plan.calls[0].stage} first" if plan.assumed else calls
 
 
-def stage_lines(priced: PricedPlan) -> Iterator[str]:
-    for calls, estimate in zip(priced.plan.calls, priced.estimates, strict=True):
+def stage_lines(plan: RunPlan) -> Iterator[str]:
+    for calls in plan.calls:
         who = f" {calls.target}" if calls.target else ""
-        price = usd(estimate).removeprefix("about ")  # said of the whole; a line fits 80 columns
-        yield f"  {calls.stage}{who}: {_rows(calls)}, {calls_words(estimate.calls)}, {price}"
+        price = usd(calls.cost).removeprefix("about ")  # said of the whole; a line fits 80 columns
+        yield f"  {calls.stage}{who}: {_rows(calls)}, {calls_words(calls.cost.calls)}, {price}"
 
 
 def _rows(calls: StageCalls) -> str:
@@ -244,8 +233,8 @@ def planned_json(
     pairs = zip(planned.plans, planned.powers, strict=True)
     return {
         "benchmarks": [
-            {**priced_json(priced), "power": [asdict(detectable) for detectable in power]}
-            for priced, power in pairs
+            {**plan_json(plan), "power": [asdict(detectable) for detectable in power]}
+            for plan, power in pairs
         ],
         "total": estimate_json(planned.total),
         "run_budget_usd": config.run.budget,
@@ -254,9 +243,7 @@ def planned_json(
     }
 
 
-def priced_json(priced: PricedPlan) -> dict[str, Any]:
-    plan = priced.plan
-    calls = zip(plan.calls, priced.estimates, strict=True)
+def plan_json(plan: RunPlan) -> dict[str, Any]:
     return {
         "benchmark": plan.benchmark,
         "work": [asdict(work) for work in plan.work],
@@ -266,14 +253,14 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
                 "stage": call.stage,
                 "target": call.target,
                 "rows": _range_json(call.rows),
-                **estimate_json(estimate),
+                **estimate_json(call.cost),
             }
-            for call, estimate in calls
+            for call in plan.calls
         ],
         "assumed": list(plan.assumed),
         "waiting": list(plan.waiting),
         "rejected": list(plan.rejected),
-        "total": estimate_json(priced.total),
+        "total": estimate_json(plan.total),
     }
 
 
@@ -315,7 +302,7 @@ def checked(
     planned = plans_of(session, order, powers=False)
     notes = looked_first(session, planned.plans)
     # nothing is paid for, so nobody is asked
-    if not any(priced.plan.calls for priced in planned.plans):
+    if not any(plan.calls for plan in planned.plans):
         return PricedOrder(order)
     trust = Trust(session.workspace.root)
     doubts = [words for words in planned.doubts if not trust.is_agreed(words)]
@@ -327,7 +314,7 @@ def checked(
             notes = [*notes, f"{cut_off_words(usd)}, and are counted so"]
         notes = [*notes, *batch_lines(reader)]
     total = list(total_lines(planned.total, session.config, spent, planned.call_usd))
-    lines = [line for priced in planned.plans for line in plan_lines(priced)]
+    lines = [line for plan in planned.plans for line in plan_lines(plan)]
     # the order carries the price that is agreed to, so that the engine can keep it
     agreed = with_quote(order, planned.total, session.config, unasked=unasked)
     priced_order = PricedOrder(agreed, [*doubts, *lines, *total], total, notes, doubts)
@@ -352,7 +339,7 @@ def within_budget(priced: PricedOrder, budget: float) -> PricedOrder:
     )
 
 
-def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:
+def looked_first(session: Session, plans: Sequence[RunPlan]) -> Sequence[str]:
     """Warnings about the models that will be called; others may lack their keys. Raises
     `InputError` with what is certain to fail."""
     # as slow to load as for `missing_for`

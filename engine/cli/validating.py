@@ -20,7 +20,7 @@ from engine.cli.pricing import (
     answered,
     called_by,
     looked_first,
-    priced_json,
+    plan_json,
     spent_so_far,
     stage_lines,
     total_lines,
@@ -29,7 +29,7 @@ from engine.cli.session import Session, open_session
 from engine.cli.trusting import pass_gate
 from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.plan import PricedPlan, with_quote
+from engine.pipeline.plan import RunPlan, with_quote
 from engine.pipeline.remedies import grouped, standing_failures
 from engine.pipeline.validation import (
     Validation,
@@ -58,19 +58,19 @@ def validate(arguments: ValidateCommand) -> int:
     asked = _validation_asked_for(session, name, arguments)
     with planning(session) as planner:
         check_validation(asked, planner.reader)
-        priced = plan_validation(asked, planner, stale=arguments.stale)
+        plan = plan_validation(asked, planner, stale=arguments.stale)
     if arguments.dry_run:
-        return _explain(session, asked, priced, as_json=arguments.json)
+        return _explain(session, asked, plan, as_json=arguments.json)
     # before anything is written into a folder that another engine may be working in
     session.require_free()
     session.require_store()
     pass_gate(session, arguments)
-    notes = looked_first(session, [priced])
+    notes = looked_first(session, [plan])
     order = asked.order(stale=arguments.stale)
     offer = PricedOrder(order, notes=notes)
-    if not priced.total.is_free:
-        agreed = with_quote(order, priced.total, asked.config, unasked=arguments.yes)
-        offer = PricedOrder(agreed, list(_plan_lines(session, asked, priced)), notes=notes)
+    if not plan.total.is_free:
+        agreed = with_quote(order, plan.total, asked.config, unasked=arguments.yes)
+        offer = PricedOrder(agreed, list(_plan_lines(session, asked, plan)), notes=notes)
     order_agreed_to = answered(offer, arguments)
     if order_agreed_to is None:
         return STOPPED
@@ -217,28 +217,27 @@ def _reports(
 # Before money is spent
 
 
-def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json: bool) -> int:
-    missing = missing_for(session, called_by([priced]))
+def _explain(session: Session, asked: Validation, plan: RunPlan, *, as_json: bool) -> int:
+    missing = missing_for(session, called_by([plan]))
     for problem in missing:
         tell(f"{STOPS}{problem}")
     if as_json:
-        out_json("validation plan", priced_json(priced))
+        out_json("validation plan", plan_json(plan))
     else:
-        out("\n".join(_plan_lines(session, asked, priced)))
+        out("\n".join(_plan_lines(session, asked, plan)))
     return REFUSED if missing else DONE
 
 
-def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iterator[str]:
-    plan = priced.plan
+def _plan_lines(session: Session, asked: Validation, plan: RunPlan) -> Iterator[str]:
     once_more = " once more" if asked.branch.is_replay else ""
     yield f"{asked.played_benchmark}: {asked.labels[1]} as {asked.branch.role.value}{once_more}"
     yield from (f"  {sentence}" for sentence in plan.assumed)
-    yield from stage_lines(priced)
+    yield from stage_lines(plan)
     if not plan.calls:
         yield "  nothing is missing"
     if plan.stale:
         yield f"  {len(plan.stale)} rows are stale; `--stale` does them again"
-    yield from total_lines(priced.total, asked.config, spent_so_far(session))
+    yield from total_lines(plan.total, asked.config, spent_so_far(session))
 
 
 # What came of it

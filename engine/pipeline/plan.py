@@ -20,8 +20,16 @@ from engine.benchmark import (
 )
 from engine.config.schema import Config, ModelSpec, Target
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.costs.estimate import NOTHING, CostEstimate, Estimator
-from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
+from engine.pipeline.costs.estimate import Estimator
+from engine.pipeline.costs.ranges import (
+    NONE,
+    NOTHING,
+    Calls,
+    CostEstimate,
+    Range,
+    StageCalls,
+    fewest_turns,
+)
 from engine.pipeline.counting import WantedConversation, asked_of, wanted_conversations
 from engine.pipeline.generate import (
     ScenarioPlan,
@@ -40,27 +48,22 @@ from engine.pipeline.scenario_edits import with_edits
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE
+from engine.store.tables import MessageRow
 
 
 @dataclass(frozen=True, slots=True)
-class StageCalls:
-    """The calls of a stage; when playing and judging, for one target."""
+class UnwrittenWork:
+    """What follows from scenarios that are not written yet."""
 
-    stage: Stage
-    target: str | None
-    rows: Range
-    """Rows of work, including those that depend on unwritten scenarios."""
-    parts: Sequence[Calls]
-    scenarios: Range = NONE
-    """Base scenarios to be written, for that stage."""
-    variants: Range = NONE
-    """Variants to be written from new or existing bases, one call each. None without demographics,
-    where a variant needs no call of its own."""
+    bases: Mapping[str, int] = field(default_factory=dict)
+    """How many bases each metric lacks."""
+    variants: int = 0
+    """Variants of existing or future bases."""
+    keys: frozenset[ConversationKey] = frozenset()
+    """The conversations of these variants."""
 
-    @property
-    def checks(self) -> Range:
-        """How many of the answers are checks."""
-        return sum((part.answers for part in self.parts if part.role is Role.CHECKER), NONE)
+
+_NO_UNWRITTEN: Final = UnwrittenWork()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class RunPlan:
     """Outdated rows that are not done unless asked for."""
     calls: Sequence[StageCalls]
     """The calls of all ordered stages, including what follows from unwritten rows."""
-    assumed: Sequence[str]
+    assumed: Sequence[str] = ()
     """The assumed numbers of unwritten rows, in words."""
     waiting: Sequence[str] = ()
     """Ids of metrics and scenarios that a person must approve first."""
@@ -89,32 +92,19 @@ class RunPlan:
     """By stage: ids of rows of work that the benchmark still asks for."""
     settled: frozenset[str] = frozenset()
     """Ids of conversations that are played and judged and need nothing, as far as was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class _UnwrittenWork:
-    """What follows from scenarios that are not written yet."""
-
-    bases: Mapping[str, int] = field(default_factory=dict)
-    """How many bases each metric lacks."""
-    variants: int = 0
-    """Variants of existing or future bases."""
-    keys: frozenset[ConversationKey] = frozenset()
-    """The conversations of these variants."""
-
-
-@dataclass(frozen=True, slots=True)
-class _FollowingStages:
-    """The plan for all stages after the metrics."""
-
-    work: Sequence[WorkItem]
-    stale: Sequence[WorkItem]
-    calls: Sequence[StageCalls]
-    unwritten: _UnwrittenWork
-    new: int
+    unwritten: UnwrittenWork = _NO_UNWRITTEN
+    new: int = 0
     """Conversations of unwritten scenarios."""
-    waiting: Sequence[str]
-    to_begin: Mapping[str, int]
+
+    @property
+    def total(self) -> CostEstimate:
+        """What all of it is estimated to use; nothing unless the plan is priced."""
+        return sum((calls.cost for calls in self.calls), NOTHING)
+
+    def priced(self, estimator: Estimator) -> RunPlan:
+        """The plan with an estimate of each stage."""
+        calls = [replace(calls, cost=estimator.estimate(calls.parts)) for calls in self.calls]
+        return replace(self, calls=calls)
 
 
 def plan_run(
@@ -149,18 +139,15 @@ def plan_run(
         following = _following(bench, order, evaluator, stored, with_stale=with_stale)
         work = _with_failures(stored, [*metrics, *following.work])
         made, wanted = _rows_of(bench, stored, {*following.waiting, *(row.unit for row in work)})
-        return RunPlan(
-            bench.name,
-            work,
-            following.stale,
-            [*_metrics_calls(bench, metrics), *following.calls],
-            _assumptions(bench, metrics, following, following),
-            following.waiting,
-            rejected_metrics(bench) if generates and not metrics else [],
-            following.to_begin,
-            made,
-            wanted,
-            stored.settled & wanted[Stage.EVALUATE],
+        return replace(
+            following,
+            work=work,
+            calls=[*_metrics_calls(bench, metrics), *following.calls],
+            assumed=_assumptions(bench, metrics, following, following),
+            rejected=rejected_metrics(bench) if generates and not metrics else [],
+            made=made,
+            wanted=wanted,
+            settled=stored.settled & wanted[Stage.EVALUATE],
         )
     return _plan_with_new_metrics(bench, order, evaluator, stored, metrics, with_stale=with_stale)
 
@@ -229,12 +216,12 @@ def _rows_of(
 
 def _rewriting_plan(bench: BenchmarkContext, asked: Rewriting | None) -> RunPlan:
     if asked is None:
-        return RunPlan(bench.name, (), (), (), ())
+        return RunPlan(bench.name, (), (), ())
     single = Range.exactly(1)
     parts = [Calls(Role.GENERATOR, bench.config.generator, single)]
     work = WorkItem(asked.stage, asked.id, WorkReason.ASKED)
     calls = StageCalls(asked.stage, None, single, parts, scenarios=single)
-    return RunPlan(bench.name, [work], (), [calls], ())
+    return RunPlan(bench.name, [work], (), [calls])
 
 
 def _planners(
@@ -254,11 +241,12 @@ def _following(
     stored: StoredConversations,
     *,
     with_stale: bool,
-) -> _FollowingStages:
+) -> RunPlan:
+    """The plan for all stages after the metrics."""
     stages = order.stages
     writes = Stage.GEN_SCENARIOS in stages and order.includes_generation(bench.name)
     scenarios = plan_scenarios(bench, order) if writes else None
-    unwritten = _UnwrittenWork() if scenarios is None else _unwritten(bench, order, scenarios)
+    unwritten = UnwrittenWork() if scenarios is None else _unwritten(bench, order, scenarios)
     asked = bench.definition, bench.config, bench.reader
     wanted = list(wanted_conversations(*asked, but=stored.settled))
     if order.pilot:
@@ -278,7 +266,7 @@ def _following(
     for target in bench.config.targets:
         mine = [playing for playing in playings if playing.wanted.key.target_id == target.id]
         fresh = Range.exactly(new[target.id] if Stage.SIMULATE in stages else 0)
-        calls += _playing(bench, target, mine, fresh, stored)
+        calls += _calls_of_playing(bench, target, mine, fresh, stored)
         if Stage.EVALUATE in stages:
             judged = [one for one in judgings if one.key.target_id == target.id]
             calls += _calls_of_judging(bench, target, judging, judged, mine, fresh)
@@ -294,7 +282,16 @@ def _following(
         for playing in playings
         if playing.work.why is WorkReason.MISSING
     )
-    return _FollowingStages(work, stale, calls, unwritten, new.total(), sorted(waiting), to_begin)
+    return RunPlan(
+        bench.name,
+        work,
+        stale,
+        calls,
+        waiting=sorted(waiting),
+        to_begin=to_begin,
+        unwritten=unwritten,
+        new=new.total(),
+    )
 
 
 def _calls_of_judging(
@@ -312,7 +309,7 @@ def _calls_of_judging(
     checks = sum(len(one.checks) for one in judgings)
     checks += sum(len(planner.checks.of_take(one.wanted)) for one in playings)
     expected = Range.exactly(checks) + fresh * planner.checks.usual
-    return _judging(bench, target, due, planner.askings, fresh, expected)
+    return judging_calls(bench.config, target, planner.askings, fresh, expected, due)
 
 
 def _not_in(work: Iterable[WorkItem], stale: Iterable[WorkItem]) -> list[WorkItem]:
@@ -361,7 +358,7 @@ def _kinds_of_calls(calls: StageCalls) -> list[tuple[str, int]]:
     return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
 
 
-def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> _UnwrittenWork:
+def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> UnwrittenWork:
     generation = bench.config.generation
     ids = [
         variant
@@ -376,7 +373,7 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
         for target in bench.config.targets
         for sample in range(generation.num_samples)
     )
-    return _UnwrittenWork(
+    return UnwrittenWork(
         bases={metric: len(numbers) for metric, numbers in scenarios.bases.items()},
         variants=len(ids),
         keys=frozenset(key for key in keys if order.includes(bench.name, key)),
@@ -384,8 +381,8 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
 
 
 def _pilot(
-    order: Order, wanted: Sequence[WantedConversation], unwritten: _UnwrittenWork
-) -> tuple[list[WantedConversation], _UnwrittenWork]:
+    order: Order, wanted: Sequence[WantedConversation], unwritten: UnwrittenWork
+) -> tuple[list[WantedConversation], UnwrittenWork]:
     """Reduce existing and unwritten conversations to those of a pilot."""
     there = [(conversation.metric.id, conversation.key) for conversation in wanted]
     coming = [(metric_of(key.scenario_id), key) for key in unwritten.keys]
@@ -397,8 +394,8 @@ def _pilot(
 def _assumptions(
     bench: BenchmarkContext,
     metrics: Sequence[WorkItem],
-    few: _FollowingStages,
-    many: _FollowingStages,
+    few: RunPlan,
+    many: RunPlan,
 ) -> list[str]:
     if metrics and many.unwritten.variants:
         count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
@@ -443,7 +440,7 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
 
 
 def _scenarios_calls(
-    bench: BenchmarkContext, unwritten: _UnwrittenWork, stored: StoredConversations
+    bench: BenchmarkContext, unwritten: UnwrittenWork, stored: StoredConversations
 ) -> Iterator[StageCalls]:
     generator = bench.config.generator
     bases, variants = Range.exactly(len(unwritten.bases)), Range.exactly(unwritten.variants)
@@ -465,22 +462,33 @@ def _scenarios_calls(
     )
 
 
-def _playing(
+def _calls_of_playing(
     bench: BenchmarkContext,
     target: Target,
     playings: Sequence[PlannedConversation],
     new: Range,
     stored: StoredConversations,
-) -> Iterator[StageCalls]:
-    turns = bench.config.generation.turns
-    begun = [
-        conversation.open_take.seq
-        for conversation in playings
-        if conversation.open_take is not None
-    ]
+) -> Iterable[StageCalls]:
+    takes = [playing.open_take.seq for playing in playings if playing.open_take is not None]
+    begun = [*bench.reader.messages_of(takes).values()]
     fresh = new + Range.exactly(len(playings) - len(begun))
+    units = (str(playing.wanted.key) for playing in playings)
+    failed = sum((Stage.SIMULATE, unit) in stored.failed for unit in units)
+    return playing_calls(bench.config, target, fresh, begun, failed)
+
+
+def playing_calls(
+    config: Config,
+    target: Target,
+    fresh: Range,
+    begun: Sequence[Sequence[MessageRow]] = (),
+    failed: int = 0,
+) -> Iterator[StageCalls]:
+    """The calls of so many conversations from their beginning, and of those that have begun, by
+    their messages; `failed` of them failed before."""
+    turns = config.generation.turns
     user = target_answers = fresh * Range(fewest_turns(turns), turns, turns)
-    for messages in bench.reader.messages_of(begun).values():
+    for messages in begun:
         spoken = len(messages)
         is_over = spoken % 2 == 0 and any(message.done for message in messages)
         left = 0 if is_over else max(0, turns - spoken // 2)
@@ -492,25 +500,24 @@ def _playing(
     rows = fresh + Range.exactly(len(begun))
     if not rows.high:
         return
-    units = (str(playing.wanted.key) for playing in playings)
-    failed = sum((Stage.SIMULATE, unit) in stored.failed for unit in units)
     parts = (
-        Calls(Role.USER, bench.config.user_model, user, fresh, target, failed=failed),
+        Calls(Role.USER, config.user_model, user, fresh, target, failed=failed),
         Calls(Role.TARGET, target, target_answers, fresh, target),
     )
     yield StageCalls(Stage.SIMULATE, target.id, rows, parts)
 
 
-def _judging(
-    bench: BenchmarkContext,
+def judging_calls(
+    config: Config,
     target: Target,
-    due: Sequence[tuple[Sequence[Asking], bool]],
     usual: Sequence[Asking],
     new: Range,
     checks: Range,
+    due: Sequence[tuple[Sequence[Asking], bool]] = (),
 ) -> Iterator[StageCalls]:
-    """`due` are the askings of existing takes, and whether they were asked in vain before; `usual`
-    are those of each new take."""
+    """The calls of judging so many new takes, each with the `usual` askings, and existing ones:
+    `due` are the askings of these, and whether they were asked in vain before. All together have
+    so many `checks`."""
     if not (due or new.high):
         return
     by_judge: dict[str, Calls] = {}
@@ -525,37 +532,9 @@ def _judging(
         )
     parts = [*by_judge.values()]
     if checks.high:
-        parts.append(Calls(Role.CHECKER, bench.config.checker, checks, target=target))
+        parts.append(Calls(Role.CHECKER, config.checker, checks, target=target))
     rows = Range.exactly(len(due)) + new
     yield StageCalls(Stage.EVALUATE, target.id, rows, parts)
-
-
-def conversation_calls(
-    user: ModelSpec,
-    target: Target,
-    askings: Sequence[Asking],
-    *,
-    checker: ModelSpec,
-    checks: int,
-    turns: int,
-    count: Range,
-) -> Iterator[StageCalls]:
-    """The calls of new conversations that are played and judged, each with `checks` checks."""
-    messages = count * Range(fewest_turns(turns), turns, turns)
-    parts = (
-        Calls(Role.USER, user, messages, count, target),
-        Calls(Role.TARGET, target, messages, count, target),
-    )
-    yield StageCalls(Stage.SIMULATE, target.id, count, parts)
-    judges = {asking.judge.label: asking.judge for asking in askings}
-    passes = Counter(asking.judge.label for asking in askings)
-    verdicts = [
-        Calls(Role.EVALUATOR, spec, count * passes[label], target=target)
-        for label, spec in judges.items()
-    ]
-    if checks:
-        verdicts.append(Calls(Role.CHECKER, checker, count * checks, target=target))
-    yield StageCalls(Stage.EVALUATE, target.id, count, verdicts)
 
 
 def _stale(
@@ -584,24 +563,6 @@ def _with_failures(stored: StoredConversations, planned: Sequence[WorkItem]) -> 
 
 
 _NOT_THERE: Final = frozenset({WorkReason.MISSING, WorkReason.INTERRUPTED, WorkReason.FAILED})
-
-
-@dataclass(frozen=True, slots=True)
-class PricedPlan:
-    """One benchmark's plan and its estimated usage."""
-
-    plan: RunPlan
-    estimates: Sequence[CostEstimate]
-    """One for each of `plan.calls`."""
-
-    @property
-    def total(self) -> CostEstimate:
-        return sum(self.estimates, NOTHING)
-
-
-def price_plan(plan: RunPlan, estimator: Estimator) -> PricedPlan:
-    """Estimate each stage of a plan."""
-    return PricedPlan(plan, [estimator.estimate(calls.parts) for calls in plan.calls])
 
 
 def with_quote(order: Order, estimate: CostEstimate, config: Config, *, unasked: bool) -> Order:

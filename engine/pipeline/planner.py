@@ -4,15 +4,14 @@ work. It only reads."""
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from engine.benchmark import Role, Stage, When
+from engine.benchmark import Stage, When
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.schema import Config, ModelId, ModelSpec, config_of
+from engine.config.schema import Config, ModelSpec, config_of
 from engine.config.secrets import Environment
 from engine.config.templates import is_template
 from engine.config.workspace import Workspace
@@ -20,9 +19,9 @@ from engine.config.yaml_text import read_yaml
 from engine.display import plural
 from engine.errors import InputError, Problem, merged_problems
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.costs.estimate import CostEstimate, Estimator, MeasuredUsage, measured
-from engine.pipeline.costs.ranges import Calls, Range, fewest_turns
-from engine.pipeline.costs.remaining_calls import SPEAKING, ExpectedCalls, ExpectedWork
+from engine.pipeline.costs.estimate import Estimator, MeasuredUsage, measured
+from engine.pipeline.costs.ranges import CostEstimate, Range
+from engine.pipeline.costs.remaining_calls import ExpectedWork
 from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.models import (
     ModelOpener,
@@ -182,38 +181,13 @@ class Planner:
             measured=measured(self.reader) if real else MeasuredUsage(),
         )
 
-    def remaining_work(self, context: BenchmarkContext, order: Order) -> ExpectedWork:
-        """The calls that remain for a benchmark; kinds without a known cost are left out."""
+    def expected_work(self, context: BenchmarkContext, order: Order) -> ExpectedWork:
+        """The calls that remain for a benchmark, with what they are expected to cost."""
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         # a branch has another model in a role
         estimator = self.estimator(*context.config.models_beside_targets, *others)
-        by_kind: dict[tuple[Role, ModelId], ExpectedCalls] = {}
-        per_unit: defaultdict[str, dict[tuple[Role, ModelId], float]] = defaultdict(dict)
-        for stage in plan_run(context, order, judge, with_stale=False).calls:
-            for part in stage.parts:
-                estimate = estimator.estimate([part])
-                if estimate.usd.expected and estimate.calls.expected:
-                    kind = part.role, part.spec.identity
-                    calls, usd = estimate.calls.expected, estimate.usd.expected
-                    if (before := by_kind.get(kind)) is not None:
-                        # several parts may be of one kind: their mean, weighted by calls
-                        usd += before.number * before.usd
-                        calls += before.number
-                    first, turns = estimator.first_turn(part), estimator.turns
-                    by_kind[kind] = ExpectedCalls(calls, usd / calls, first, turns)
-                    if stage.target is not None:
-                        of_one = _of_one_conversation(part, stage.rows, turns)
-                        per_unit[stage.target][kind] = estimator.calls(of_one).expected
-        return ExpectedWork(by_kind, per_unit)
-
-
-def _of_one_conversation(part: Calls, rows: Range, turns: int) -> Calls:
-    """The calls that one whole conversation takes, of those that so many take together."""
-    if part.role in SPEAKING:
-        whole = Range(fewest_turns(turns), turns, turns)
-        return replace(part, answers=whole, conversations=Range.exactly(1))
-    return replace(part, answers=part.answers * (1 / rows.expected))
+        return estimator.expected(plan_run(context, order, judge, with_stale=False).calls)
 
 
 def _raised(check: Callable[[], object]) -> Sequence[Problem]:

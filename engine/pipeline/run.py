@@ -21,8 +21,9 @@ from engine.facts import NoteKind, RunEnd
 from engine.pipeline.batch_ledger import StoredBatches
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control
-from engine.pipeline.costs.budget import Budget, BudgetLimit, CallCost
+from engine.pipeline.costs.budget import Budget, BudgetLimit
 from engine.pipeline.costs.estimate import LONGEST_WORDS
+from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.models import (
@@ -306,14 +307,9 @@ class Pipeline:
     def _cost_of(self, role: Role, model: ModelId) -> CallCost:
         """What a role's calls to a model may cost; 0 without a known price."""
         entries = [spec for spec in self.config.every_model if spec.identity == model]
-        if all(spec.is_offline for spec in entries):
-            return CallCost(0.0, 0.0)
         estimator = self.planner.estimator(*entries)
-        costs = []
-        for spec in entries:
-            usual = estimator.first_usd(spec, role) or 0.0
-            most = max(usual, estimator.most_usd(spec, role) or 0.0)
-            costs.append((usual, most, *estimator.most_by_part(spec)))
+        known = [estimator.cost_of_call(spec, role) for spec in entries]
+        costs = [cost or CallCost(0.0, 0.0) for cost in known]
         # entries may differ in price and `max_tokens`: what is reserved is enough for each of them
         return CallCost(*map(max, zip(*costs, strict=True)))
 
@@ -321,7 +317,7 @@ class Pipeline:
         """Update the expected remaining cost of a benchmark, if the run was quoted or limited."""
         if order.quote is None and not self.budget.limits:
             return
-        work = await asyncio.to_thread(self.planner.remaining_work, bench, order)
+        work = await asyncio.to_thread(self.planner.expected_work, bench, order)
         if beside:
             self.budget.remaining.expect_more(bench.name, work)
         else:

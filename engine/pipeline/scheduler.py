@@ -18,7 +18,7 @@ from engine.errors import InputError, StopRequested
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.control import run_together, side_by_side
-from engine.pipeline.costs.remaining_calls import JUDGING, SPEAKING
+from engine.pipeline.costs.ranges import JUDGING, SPEAKING
 from engine.pipeline.counting import WantedConversation
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (

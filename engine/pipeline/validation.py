@@ -23,19 +23,12 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.jury import Jury
 from engine.pipeline.check import usual_checks
-from engine.pipeline.costs.ranges import NONE, Calls, Range
+from engine.pipeline.costs.ranges import NONE, Calls, Range, StageCalls
 from engine.pipeline.counting import counts_of, wanted_conversations, wanted_now
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
-from engine.pipeline.plan import (
-    PricedPlan,
-    RunPlan,
-    StageCalls,
-    conversation_calls,
-    plan_run,
-    price_plan,
-)
+from engine.pipeline.plan import RunPlan, judging_calls, plan_run, playing_calls
 from engine.pipeline.planner import Planner, total_words
 from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
@@ -301,12 +294,12 @@ def stated_bound(asked: Validation) -> float | None:
 # Costs
 
 
-def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> PricedPlan:
+def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> RunPlan:
     """Plan and price it from the store and the files; writes nothing."""
     is_judge = asked.branch.role is Role.EVALUATOR and not asked.branch.is_replay
     evaluator = asked.replacement if is_judge else None
     plan = _plan(asked, planner, evaluator, stale=stale)
-    return price_plan(plan, planner.estimator(asked.replacement))
+    return plan.priced(planner.estimator(asked.replacement))
 
 
 def _plan(
@@ -338,17 +331,10 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
         for conversation in wanted_conversations(definition, config, reader):
             conversations[conversation.key.target_id] += 1
     for target in config.targets:
-        count = conversations[target.id]
-        if count:
-            calls += conversation_calls(
-                config.user_model,
-                target,
-                askings_of(config, None),
-                checker=config.checker,
-                checks=usual_checks(config),
-                turns=config.generation.turns,
-                count=Range.exactly(count),
-            )
+        new = Range.exactly(conversations[target.id])
+        askings, checks = askings_of(config, None), new * usual_checks(config)
+        calls += playing_calls(config, target, new)
+        calls += judging_calls(config, target, askings, new, checks)
     return RunPlan(asked.played_benchmark, (), (), calls, assumed)
 
 

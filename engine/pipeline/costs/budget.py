@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import Role
 from engine.config.schema import ModelId
 from engine.errors import StopRequested
+from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.costs.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
 from engine.providers.model import Reserve
@@ -47,21 +48,6 @@ class BudgetLimit:
     """What had already been spent against this limit before the run."""
     counts_batches: bool = False
     """Whether what earlier runs left in batches counts against it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallCost:
-    """What a call of a kind may cost."""
-
-    usual_usd: float
-    """An assumption, until one has been answered."""
-    most_usd: float
-    """The cost of a call that is told as much as is assumed, and whose answer is as long as it may
-    be."""
-    answer_usd: float = 0.0
-    """The part of the longest answer in it."""
-    token_usd: float = 0.0
-    """The cost of each token that a call is told."""
 
 
 class CallBooking(NamedTuple):

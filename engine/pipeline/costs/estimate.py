@@ -1,4 +1,5 @@
-"""Estimates the usage and cost of calls, from this workspace's calls or else from assumptions."""
+"""Estimates the usage and cost of calls, from this workspace's calls or else from assumptions:
+before a run, for what is left of it, and for the reservation of each call."""
 
 from __future__ import annotations
 
@@ -20,7 +21,17 @@ from engine.config.values import BATCH_FIRST
 from engine.config.yaml_text import KeyPath, dotted_path, read_yaml
 from engine.errors import Problem
 from engine.identity import BATCH_ROUTE
-from engine.pipeline.costs.ranges import NONE, Calls, Range, fewest_turns
+from engine.pipeline.costs.ranges import (
+    NONE,
+    NOTHING,
+    CallCost,
+    Calls,
+    CostEstimate,
+    Range,
+    StageCalls,
+    fewest_turns,
+)
+from engine.pipeline.costs.remaining_calls import ExpectedCalls, ExpectedWork
 from engine.pipeline.models import price_of, tier_of
 from engine.providers.batches.queue import SHARE
 from engine.providers.pricing import Prices
@@ -48,24 +59,18 @@ class CallUsage:
     input_tokens: Range
     output_tokens: Range
     usd: Range | None
-    """The cost paid for a call; None unless it is known for every call."""
-    cached: float
+    """The cost of a call; None where it is not known, or not of every measured call."""
+    cached: float = 0.0
     """The share of input tokens that came from the provider's cache."""
     reported: bool = False
     """Whether the provider reported the cost of every call, so that no price is needed."""
+    measured: bool = True
 
     def scaled(self, less: float, more: float) -> CallUsage:
         """Scale the input, and with it the cost, for shorter or longer conversations."""
-        if less == more:
-            return self
         by = Range(less, more, 1.0)
-        return CallUsage(
-            self.input_tokens * by,
-            self.output_tokens,
-            None if self.usd is None else self.usd * by,
-            self.cached,
-            self.reported,
-        )
+        usd = None if self.usd is None else self.usd * by
+        return replace(self, input_tokens=self.input_tokens * by, usd=usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +259,8 @@ and are reported as such whenever they are used."""
 
 LONGEST_ANSWER: Final = 8_192
 """Output tokens, where no `max_tokens` is written."""
+_MANY: Final = 100_000
+"""Tokens by which the price of one is found."""
 LONGEST_WORDS: Final = (
     f"with an answer as long as its `max_tokens` ({LONGEST_ANSWER:,} where that is not set)"
 )
@@ -263,53 +270,6 @@ ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
 READ_AGAIN: Final = Range(1.0, 1.0 + ASK_AGAIN, 1.08)
 """As above, of a judge or checker: some never answer in the form, and every answer is asked for
 nevertheless, while no conversation goes on behind an unusable message."""
-
-
-@dataclass(frozen=True, slots=True)
-class OneCall:
-    """The usage of one call."""
-
-    input_tokens: Range
-    output_tokens: Range
-    usd: Range | None
-    """None where the model's price is unknown."""
-    measured: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """The total usage of a set of calls."""
-
-    calls: Range = NONE
-    """Includes repeated calls after unusable answers."""
-    input_tokens: Range = NONE
-    output_tokens: Range = NONE
-    usd: Range = NONE
-    """The cost of the calls whose price is known."""
-    unpriced: Range = NONE
-    """The calls whose price is unknown."""
-    measured: bool = True
-    """Whether everything is based on measured calls."""
-    tried_again: float = 0.0
-    """Likely additional calls after failures, from the rate of failures so far."""
-
-    def __add__(self, other: CostEstimate) -> CostEstimate:
-        return CostEstimate(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.usd + other.usd,
-            self.unpriced + other.unpriced,
-            self.measured and other.measured,
-            self.tried_again + other.tried_again,
-        )
-
-    @property
-    def is_free(self) -> bool:
-        return not self.unpriced.high and not self.usd.high
-
-
-NOTHING: Final = CostEstimate()
 
 
 def _most_calls(answers: float, mean: float, failed: int) -> float:
@@ -338,6 +298,27 @@ class Estimator:
 
     def estimate(self, parts: Iterable[Calls]) -> CostEstimate:
         return sum(map(self._cost_of, parts), NOTHING)
+
+    def expected(self, stages: Iterable[StageCalls]) -> ExpectedWork:
+        """What these calls are expected to cost, by kind, for a run to keep up to date; kinds
+        without a known cost are left out."""
+        by_kind: dict[tuple[Role, ModelId], ExpectedCalls] = {}
+        by_target: defaultdict[str, dict[tuple[Role, ModelId], float]] = defaultdict(dict)
+        for stage, part in ((one, part) for one in stages for part in one.parts):
+            cost, kind = self._cost_of(part), (part.role, part.spec.identity)
+            calls, usd = cost.calls.expected, cost.usd.expected
+            if not calls or not usd:
+                continue
+            if (before := by_kind.get(kind)) is not None:
+                # several parts may be of one kind: their mean, weighted by calls
+                usd += before.number * before.usd
+                calls += before.number
+            first = self._first_turn(part)
+            by_kind[kind] = ExpectedCalls(calls, usd / calls, first, self.turns)
+            if stage.target is not None:
+                each = self.calls(part.of_one_conversation(stage.rows, self.turns))
+                by_target[stage.target][kind] = each.expected
+        return ExpectedWork(by_kind, by_target)
 
     def _cost_of(self, asked: Calls) -> CostEstimate:
         calls = self.calls(asked)
@@ -377,10 +358,10 @@ class Estimator:
         again = self.measured.asked_again(asked.role) or usual
         return replace(answers * again, high=_most_calls(answers.high, again.high, asked.failed))
 
-    def one_call(self, asked: Calls) -> OneCall:
+    def one_call(self, asked: Calls) -> CallUsage:
         """The usage of one of these calls, averaged over a conversation in which calls grow."""
-        spec, role = asked.spec, asked.role
-        seen = self.measured.calls(role, spec.identity, asked.items)
+        spec = asked.spec
+        seen = self.measured.calls(asked.role, spec.identity, asked.items)
         if seen is None:
             return self._assumed_call(asked, self.turns)
         used = seen.scaled(*self._length_factors(asked))
@@ -390,9 +371,9 @@ class Estimator:
             usd *= _shares(spec)
         if usd is None:
             usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
-        return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
+        return replace(used, usd=usd)
 
-    def first_turn(self, asked: Calls) -> float:
+    def _first_turn(self, asked: Calls) -> float:
         """The cost of such a call in the first turn of a conversation, as a share of the mean."""
         mean = self._assumed_call(asked, self.turns).usd
         first = self._assumed_call(asked, 1).usd
@@ -409,7 +390,7 @@ class Estimator:
         by = self.turns / max(length.high, 1.0)
         return min(1.0, by), max(1.0, by)
 
-    def _assumed_call(self, asked: Calls, turns: int) -> OneCall:
+    def _assumed_call(self, asked: Calls, turns: int) -> CallUsage:
         spec, role = asked.spec, asked.role
         input_tokens, answer = TOLD[role], self._answer(spec, role, asked.items, turns)
         target = asked.target
@@ -428,7 +409,8 @@ class Estimator:
                 input_tokens += USER_MESSAGE * Range(fewest_turns(turns), turns, turns)
             case _:
                 pass
-        return OneCall(input_tokens, answer, self._usd(spec, input_tokens, answer), measured=False)
+        usd = self._usd(spec, input_tokens, answer)
+        return CallUsage(input_tokens, answer, usd, measured=False)
 
     def _answer(self, spec: ModelSpec, role: Role, items: int, turns: int) -> Range:
         match role:
@@ -485,40 +467,29 @@ class Estimator:
             return None
         return sent_usd * 1_000_000 / some, received_usd * 1_000_000 / some
 
-    def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
-        """An upper estimate for a call before one like it has been made; None where not known."""
+    def cost_of_call(self, spec: ModelSpec, role: Role) -> CallCost | None:
+        """What a call may cost for which room in a budget is reserved; None where not known."""
         if spec.is_offline:
-            return 0.0
+            return CallCost(0.0, 0.0)
         target = spec if role is Role.TARGET else None
-        calls = Calls(role, spec, Range.exactly(1), target=target)
-        usd, seen = self._assumed_call(calls, self.turns).usd, self.one_call(calls).usd
-        if usd is None or seen is None:
+        asked = Calls(role, spec, Range.exactly(1), target=target)
+        assumed, seen = self._assumed_call(asked, self.turns), self.one_call(asked)
+        if assumed.usd is None or seen.usd is None:
             return None
-        return max(usd.high, seen.high)
-
-    def most_usd(self, spec: ModelSpec, role: Role) -> float | None:
-        """The cost of a call whose answer is as long as it may be; None where not known."""
-        if spec.is_offline:
-            return 0.0
-        target = spec if role is Role.TARGET else None
-        calls = Calls(role, spec, Range.exactly(1), target=target)
-        input_tokens = self._assumed_call(calls, self.turns).input_tokens
-        longest = spec.params.max_tokens or LONGEST_ANSWER
-        usd = self._cost(spec, input_tokens.high, longest, 0.0)
-        return None if usd is None else usd * _shares(spec).high
-
-    def most_by_part(self, spec: ModelSpec) -> tuple[float, float]:
-        """The cost of an answer as long as it may be, and of each token that a call is told; 0
-        where not known."""
-        if spec.is_offline:
-            return 0.0, 0.0
-        many = 100_000
-        # storing tokens in the provider's cache costs more than reading them
-        kinds = (Tokens(input=many, output=0), Tokens(input=many, output=0, cache_written=many))
-        costs = [self._price_usd(spec, tokens) or 0.0 for tokens in kinds]
-        answer = self._cost(spec, 0, spec.params.max_tokens or LONGEST_ANSWER, 0.0) or 0.0
-        share = _shares(spec).high
-        return answer * share, max(costs) / many * share
+        share, longest = _shares(spec).high, spec.params.max_tokens or LONGEST_ANSWER
+        answer, told, *tokens = (
+            self._price_usd(spec, used) or 0.0
+            for used in (
+                Tokens(input=0, output=longest),
+                Tokens(input=round(assumed.input_tokens.high), output=longest),
+                # storing tokens in the provider's cache costs more than reading them
+                Tokens(input=_MANY, output=0),
+                Tokens(input=_MANY, output=0, cache_written=_MANY),
+            )
+        )
+        usual = max(assumed.usd.high, seen.usd.high)
+        most = max(usual, told * share)
+        return CallCost(usual, most, answer * share, max(tokens) / _MANY * share)
 
     def unpriced(self, config: Config, keys: str, judge: ModelSpec | None = None) -> Problem | None:
         """A problem that names every model of unknown price, since no budget could be kept; None
@@ -527,7 +498,7 @@ class Estimator:
         unpriced = {
             at: spec.label
             for at, spec in _written_models(config, judge)
-            if self.first_usd(spec, Role.TARGET) is None
+            if self.cost_of_call(spec, Role.TARGET) is None
         }
         if not unpriced:
             return None

@@ -1,11 +1,13 @@
-"""Uncertain amounts: from the least to the most that is likely, with an expected value."""
+"""Calls and what they use, as uncertain amounts: from the least to the most that is likely, with an
+expected value."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from engine.benchmark import Role
+from engine.benchmark import Role, Stage
 from engine.config.schema import ModelSpec
 
 
@@ -44,11 +46,65 @@ class Range:
 
 NONE: Final = Range(0.0, 0.0, 0.0)
 
+SPEAKING: Final = frozenset({Role.USER, Role.TARGET})
+"""The roles that take turns in a conversation."""
+JUDGING: Final = frozenset({Role.EVALUATOR, Role.CHECKER})
+
 
 def fewest_turns(turns: int) -> int:
     """The assumed least mean number of turns, where that was not measured. Few conversations end
     long before the last turn, because landmarks are laid out up to it."""
     return (turns + 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """The total usage of a set of calls."""
+
+    calls: Range = NONE
+    """Includes repeated calls after unusable answers."""
+    input_tokens: Range = NONE
+    output_tokens: Range = NONE
+    usd: Range = NONE
+    """The cost of the calls whose price is known."""
+    unpriced: Range = NONE
+    """The calls whose price is unknown."""
+    measured: bool = True
+    """Whether everything is based on measured calls."""
+    tried_again: float = 0.0
+    """Likely additional calls after failures, from the rate of failures so far."""
+
+    def __add__(self, other: CostEstimate) -> CostEstimate:
+        return CostEstimate(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.usd + other.usd,
+            self.unpriced + other.unpriced,
+            self.measured and other.measured,
+            self.tried_again + other.tried_again,
+        )
+
+    @property
+    def is_free(self) -> bool:
+        return not self.unpriced.high and not self.usd.high
+
+
+NOTHING: Final = CostEstimate()
+
+
+class CallCost(NamedTuple):
+    """What a call of a kind may cost, in US dollars."""
+
+    usual_usd: float
+    """An assumption, until one has been answered."""
+    most_usd: float
+    """The cost of a call that is told as much as is assumed, and whose answer is as long as it may
+    be."""
+    answer_usd: float = 0.0
+    """The part of the longest answer in it."""
+    token_usd: float = 0.0
+    """The cost of each token that a call is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +130,34 @@ class Calls:
         return replace(
             most, answers=answers, conversations=self.conversations.up_to(most.conversations)
         )
+
+    def of_one_conversation(self, rows: Range, turns: int) -> Calls:
+        """The calls that one whole conversation takes, of those that so many take together."""
+        if self.role in SPEAKING:
+            whole = Range(fewest_turns(turns), turns, turns)
+            return replace(self, answers=whole, conversations=Range.exactly(1))
+        return replace(self, answers=self.answers * (1 / rows.expected))
+
+
+@dataclass(frozen=True, slots=True)
+class StageCalls:
+    """The calls of a stage; when playing and judging, for one target."""
+
+    stage: Stage
+    target: str | None
+    rows: Range
+    """Rows of work, including those that depend on unwritten scenarios."""
+    parts: Sequence[Calls]
+    scenarios: Range = NONE
+    """Base scenarios to be written, for that stage."""
+    variants: Range = NONE
+    """Variants to be written from new or existing bases, one call each. None without demographics,
+    where a variant needs no call of its own."""
+
+    cost: CostEstimate = NOTHING
+    """What they are estimated to use, in a plan that is priced."""
+
+    @property
+    def checks(self) -> Range:
+        """How many of the answers are checks."""
+        return sum((part.answers for part in self.parts if part.role is Role.CHECKER), NONE)

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.benchmark import Role
 from engine.config.schema import ModelId
+from engine.pipeline.costs.ranges import SPEAKING
 
 WEIGHT: Final = 20.0
 """After this many calls of a run, their mean cost weighs as much as the earlier estimate."""
-
-SPEAKING: Final = frozenset({Role.USER, Role.TARGET})
-"""The roles that take turns in a conversation."""
-JUDGING: Final = frozenset({Role.EVALUATOR, Role.CHECKER})
 
 CallKind = tuple[str, Role, ModelId]
 """Calls of similar cost: the benchmark, the role and the model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExpectedCalls:
-    """An estimate of the calls of one role to one model."""
+    """The calls of one role to one model that are still to be made, and what was seen of them."""
 
     number: float
+    """They are counted by weight, as calls of mean cost."""
     usd: float
-    """The mean cost of one."""
+    """The mean cost of one, as estimated before."""
     first: float = 1.0
     """The cost of a conversation's first call as a share of the mean: later calls are told all that
     was said before."""
     turns: int = 1
+    made: float = 0.0
+    cost: float = 0.0
+    """Of those that were made."""
 
     def weight(self, turn: int) -> float:
         """The expected cost of a call as a multiple of the mean. Turns count from 1; a call with
@@ -41,6 +42,12 @@ class ExpectedCalls:
             return 1.0
         # each turn adds about as much to what the next call is told
         return 1.0 + (1.0 - self.first) * (turn - 1 - middle) / middle
+
+    def each_usd(self, *, refuted: bool) -> float:
+        """The expected cost of one call; with `refuted`, never below the mean of the calls seen."""
+        # a weighted mean: the earlier estimate counts as WEIGHT observed calls
+        expected = (self.usd * WEIGHT + self.cost) / (WEIGHT + self.made)
+        return max(expected, (self.usd + self.cost) / (1 + self.made)) if refuted else expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +61,12 @@ class ExpectedWork:
     """By target, how many of the calls a whole conversation takes, its verdict included."""
 
 
-@dataclass(slots=True)
-class _Left:
-    """The calls of one kind that are still to be made. They are counted by weight, as calls of mean
-    cost."""
-
-    calls: float
-    expected: ExpectedCalls
-    made: float = 0.0
-    cost: float = 0.0
-
-    def each_usd(self, *, refuted: bool) -> float:
-        """The expected cost of one call; with `refuted`, never below the mean of the calls seen."""
-        usd = self.expected.usd
-        # a weighted mean: the earlier estimate counts as WEIGHT observed calls
-        expected = (usd * WEIGHT + self.cost) / (WEIGHT + self.made)
-        return max(expected, (usd + self.cost) / (1 + self.made)) if refuted else expected
-
-
 class RemainingCalls:
     """The calls that a run has still to make, as far as known. Belongs to one event loop, except
     for `rest_usd`."""
 
     def __init__(self) -> None:
-        self._left: dict[CallKind, _Left] = {}
+        self._left: dict[CallKind, ExpectedCalls] = {}
         self._per_conversation: dict[tuple[str, str], Mapping[tuple[Role, ModelId], float]] = {}
         """By benchmark and target."""
         self._open: dict[tuple[str, str], dict[CallKind, float]] = {}
@@ -97,8 +86,8 @@ class RemainingCalls:
     def expect_more(self, benchmark: str, work: ExpectedWork) -> None:
         """As `expect`, but add to the earlier expectations: for an order done beside the run."""
         for (role, model), expected in work.calls.items():
-            left = self._left.setdefault((benchmark, role, model), _Left(0.0, expected))
-            left.calls += expected.number
+            left = self._left.setdefault((benchmark, role, model), replace(expected, number=0.0))
+            left.number += expected.number
         self._per_conversation |= {
             (benchmark, target): calls for target, calls in work.per_conversation.items()
         }
@@ -108,7 +97,7 @@ class RemainingCalls:
         """The expected remaining cost, calls in flight included. Callable from any thread."""
         # copied, because other threads ask while the loop changes it
         rest = (
-            max(0.0, left.calls) * left.each_usd(refuted=self.refuted)
+            max(0.0, left.number) * left.each_usd(refuted=self.refuted)
             for left in list(self._left.values())
         )
         return self.in_air_usd + sum(rest)
@@ -124,7 +113,7 @@ class RemainingCalls:
             left = self._left.get(kind := (benchmark, role, model))
             if left is not None and role in roles:
                 turns = range(1, turns_done + 1) if role in SPEAKING else ()
-                numbers[kind] = number - sum(map(left.expected.weight, turns))
+                numbers[kind] = number - sum(map(left.weight, turns))
         return numbers
 
     def begin(self, benchmark: str, unit: str, calls: Mapping[CallKind, float]) -> None:
@@ -139,7 +128,7 @@ class RemainingCalls:
             self._of_open[kind] -= max(0.0, number)
             if kind in self._left:
                 # it was shorter or longer than expected, which says nothing of the others
-                self._left[kind].calls -= number
+                self._left[kind].number -= number
 
     @property
     def open_conversations(self) -> int:
@@ -166,10 +155,10 @@ class RemainingCalls:
         nothing was said of its kind."""
         usd = unexpected_usd
         if (left := self._left.get(kind)) is not None:
-            weight = left.expected.weight(turn)
+            weight = left.weight(turn)
             usd = weight * left.each_usd(refuted=self.refuted)
             # now, so that a call in flight is not expected a second time
-            left.calls -= weight
+            left.number -= weight
             if kind in (mine := self._open.get((kind[0], unit), {})):
                 before = mine[kind]
                 mine[kind] -= weight
@@ -182,5 +171,5 @@ class RemainingCalls:
         self.in_air_usd -= expected_usd
         left = self._left.get(kind)
         if left is not None and cost:
-            left.made += left.expected.weight(turn)
+            left.made += left.weight(turn)
             left.cost += cost

@@ -13,9 +13,9 @@ from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import ModelId, ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StopRequested
-from engine.pipeline.costs.budget import Budget, BudgetLimit, CallCost
+from engine.pipeline.costs.budget import Budget, BudgetLimit
+from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.costs.remaining_calls import ExpectedCalls, ExpectedWork, RemainingCalls
-from engine.pipeline.costs.remaining_calls import _Left as CallsLeft
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
@@ -336,13 +336,13 @@ def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
     """As by the board of a run, which whoever looks at it asks for."""
     remaining = RemainingCalls()
     remaining.expect("bread", expected(Role.TARGET, A, ExpectedCalls(2.0, 3.0)))
-    alone = CallsLeft.each_usd
+    alone = ExpectedCalls.each_usd
 
-    def meanwhile(left: CallsLeft, *, refuted: bool) -> float:
+    def meanwhile(left: ExpectedCalls, *, refuted: bool) -> float:
         remaining.expect_more("bread", expected(Role.USER, B, ExpectedCalls(1.0, 1.0)))
         return alone(left, refuted=refuted)
 
-    monkeypatch.setattr(CallsLeft, "each_usd", meanwhile)
+    monkeypatch.setattr(ExpectedCalls, "each_usd", meanwhile)
     assert remaining.rest_usd == 6.0
 
 

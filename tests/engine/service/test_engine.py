@@ -15,7 +15,8 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
-from engine.pipeline.costs.budget import Budget, BudgetLimit, CallCost
+from engine.pipeline.costs.budget import Budget, BudgetLimit
+from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.labelling.requests import LabelRequest, SampleDraw
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order

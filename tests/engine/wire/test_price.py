@@ -17,10 +17,10 @@ from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
 from engine.config.schema import Config, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.costs.estimate import CostEstimate, measured
-from engine.pipeline.costs.ranges import Range
+from engine.pipeline.costs.estimate import measured
+from engine.pipeline.costs.ranges import CostEstimate, Range
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.plan import PricedPlan, plan_run, price_plan
+from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.planner import Planner
 from engine.pipeline.run import RunResult
 from engine.store.open_reader import empty_reader, open_reader
@@ -64,7 +64,7 @@ class Shop:
             del config["evaluator_model"]
             path.write_text(yaml.safe_dump(config))
 
-    def quote(self, order: Order | None = None) -> PricedPlan:
+    def quote(self, order: Order | None = None) -> RunPlan:
         path = self.place.root / "crosswind.db"
         reader = open_reader(path) if path.exists() else empty_reader(path)
         config = load_config(self.place.root / "config.yaml")
@@ -72,7 +72,7 @@ class Shop:
             planner = Planner(Workspace(self.place.root), config, reader, environ=VARIABLES)
             asked = order or Order((NAME,))
             [bench] = planner.check(asked)
-            return price_plan(plan_run(bench, asked), planner.estimator())
+            return plan_run(bench, asked).priced(planner.estimator())
         finally:
             reader.close()
 
@@ -121,7 +121,7 @@ def shop(server: ProtocolServer, tmp_path: Path) -> Shop:
 def test_with_metrics_that_are_not_written_the_whole_way_is_quoted(shop: Shop) -> None:
     shop.configure()
     shop.place.define(NAME, CLAIM, [])
-    plan = shop.quote().plan
+    plan = shop.quote()
     assert {calls.stage for calls in plan.calls} == set(Stage) - {Stage.AGGREGATE}
     assert plan.assumed == [
         "3 to 6 metrics are not written yet; assumed: 3 to 6 scenarios, 6 to 12 conversations"
@@ -136,7 +136,7 @@ def test_with_metrics_of_ones_own_and_variants_the_whole_way_is_quoted(shop: Sho
         generation={"scenarios_per_metric": 2, "turns": 3, "num_samples": 2},
     )
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
-    plan = shop.quote().plan
+    plan = shop.quote()
     assert plan.assumed == [
         "scenarios are not written yet; assumed: 2 scenarios, 4 variants, 16 conversations"
     ]
@@ -148,8 +148,8 @@ def test_scenarios_that_a_person_wrote_are_counted_before_they_are_taken_in(shop
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
     shop.place.stage(NAME, [scenario(1, turns=3), scenario(2, turns=3)])
     quoted = shop.quote()
-    assert quoted.plan.assumed == []
-    assert [round(call.rows.high) for call in quoted.plan.calls] == [2, 2, 2, 2]
+    assert quoted.assumed == []
+    assert [round(call.rows.high) for call in quoted.calls] == [2, 2, 2, 2]
     shop.holds()
 
 
@@ -161,13 +161,13 @@ def test_scenarios_of_ones_own_that_new_metrics_leave_in_place_are_counted(shop:
     shop.place.stage(NAME, own)
     order = Order((NAME,), force=True)
     before, quoted = shop.spent(), shop.quote(order)
-    assert quoted.plan.assumed == [
+    assert quoted.assumed == [
         "3 to 6 metrics are written anew; assumed: 3 to 6 scenarios, 3 to 6 conversations"
     ]
     assert not shop.run(force=True).failed
     with shop.place.reader() as reader:
         played = len({take.key for take in reader.takes(NAME)})
-    [rows] = [call.rows for call in quoted.plan.calls if call.stage is Stage.SIMULATE]
+    [rows] = [call.rows for call in quoted.calls if call.stage is Stage.SIMULATE]
     assert (rows.low, rows.high) == (13, 16)
     assert rows.low <= played <= rows.high
     for found, then, amount in zip(
@@ -181,7 +181,7 @@ def test_several_judges_and_passes_are_counted_each(shop: Shop) -> None:
     shop.configure(evaluators=judges, evaluation={"passes": 2})
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
     shop.place.stage(NAME, [scenario(1, turns=3)])
-    calls = [call for call in shop.quote().plan.calls if call.stage is Stage.EVALUATE]
+    calls = [call for call in shop.quote().calls if call.stage is Stage.EVALUATE]
     assert [round(part.answers.high) for one in calls for part in one.parts] == [2, 2, 2, 2]
     shop.holds()
 
@@ -292,7 +292,7 @@ def test_calls_that_are_tried_again_are_told_beside_the_others(
     with shop.place.reader() as reader:
         share = reader.faults()["steadfast"]
     again = shop.quote(Order((NAME,), stages=frozenset({Stage.SIMULATE}), force=True))
-    [calls] = [part for one in again.plan.calls for part in one.parts if part.role is Role.TARGET]
+    [calls] = [part for one in again.calls for part in one.parts if part.role is Role.TARGET]
     assert share == pytest.approx(2 / calls.answers.high, rel=0.5)
     assert round(again.total.tried_again) == 2
     words = " ".join(total_lines(again.total, _config(shop), None))

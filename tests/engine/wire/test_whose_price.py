@@ -16,10 +16,10 @@ from engine.config.schema import Config, load_config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError
-from engine.pipeline.costs.estimate import CostEstimate
+from engine.pipeline.costs.ranges import CostEstimate
 from engine.pipeline.models import ModelOpener, Models
 from engine.pipeline.order import Order
-from engine.pipeline.plan import plan_run, price_plan
+from engine.pipeline.plan import plan_run
 from engine.pipeline.planner import Planner
 from engine.providers.accounts import Accounts
 from engine.providers.real import RealModel
@@ -75,7 +75,7 @@ class Bakery(Workplace):
         try:
             planner = Planner(Workspace(self.root), self.config(), reader, environ=VARIABLES)
             [bench] = planner.check(order)
-            return price_plan(plan_run(bench, order), planner.estimator()).total
+            return plan_run(bench, order).priced(planner.estimator()).total
         finally:
             reader.close()
 
