@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from engine.benchmark import ConversationKey
 from engine.branches import Branch
@@ -148,8 +148,7 @@ class Vote(Protocol):
     def unscored(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class PlainVote:
+class PlainVote(NamedTuple):
     """A vote without the rest of its verdict."""
 
     judge: str

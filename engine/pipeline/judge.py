@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.benchmark import ConversationKey, Metric, Role, Speaker, Stage, Utterance
@@ -14,6 +14,7 @@ from engine.jury import (
     CUT_BY_THEIRS,
     HUMAN,
     Jury,
+    Vote,
     newest_votes,
     verdict_to_show,
     what_counts,
@@ -211,16 +212,10 @@ class JudgingPlanner:
 
     def _missing(self, wanted: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
-        answered = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
-        if self._asked.keys() <= answered:
-            return set()
-        tried = {_voter(verdict) for verdict in judged}
-        if answered and tried.isdisjoint(self._asked) and not self._named:
-            return set()
         return {
             voter
-            for voter, asking in self._asked.items()
-            if voter not in answered and not self._is_given_up(wanted.metric, asking, judged)
+            for voter in missing_votes(self._asked.keys(), judged, named=self._named)
+            if not self._is_given_up(wanted.metric, self._asked[voter], judged)
         }
 
     def _is_given_up(self, metric: Metric, asking: Asking, verdicts: Sequence[Verdict]) -> bool:
@@ -255,11 +250,23 @@ class JudgingPlanner:
         return WorkItem(Stage.EVALUATE, str(key), why, key.target_id, detail)
 
 
-def _voter(verdict: Verdict) -> Voter:
+def missing_votes(
+    asked: Collection[Voter], verdicts: Iterable[Vote], *, named: bool = False
+) -> set[Voter]:
+    """Which of the asked judges and passes a take lacks, by the verdicts on it, oldest first: none
+    where only others have answered, unless the judge is `named` or it is a replay."""
+    judged = [verdict for verdict in verdicts if _is_model(verdict)]
+    answered = {_voter(verdict) for verdict in newest_votes(judged) if _is_answer(verdict)}
+    if answered and not named and {_voter(verdict) for verdict in judged}.isdisjoint(asked):
+        return set()
+    return {*asked} - answered
+
+
+def _voter(verdict: Vote) -> Voter:
     return verdict.judge, verdict.number
 
 
-def _is_answer(verdict: Verdict) -> bool:
+def _is_answer(verdict: Vote) -> bool:
     """Whether a judge has answered, even if the answer does not count."""
     return verdict.passed is not None or verdict.unscored in ANSWERED
 
@@ -276,7 +283,7 @@ def _why_missing(missing: set[Voter], verdicts: Sequence[Verdict]) -> tuple[Work
     return (WorkReason.FAILED, failed[-1].unscored) if failed else (WorkReason.MISSING, None)
 
 
-def _is_model(verdict: Verdict) -> bool:
+def _is_model(verdict: Vote) -> bool:
     return verdict.source != HUMAN
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Final
@@ -19,6 +19,7 @@ from engine.benchmark import (
     scenario_id,
 )
 from engine.config.schema import Config, ModelSpec, Target
+from engine.jury import PlainVote
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.estimate import Estimator
 from engine.pipeline.costs.ranges import (
@@ -40,7 +41,13 @@ from engine.pipeline.generate import (
     stale_scenarios,
     written_metrics,
 )
-from engine.pipeline.judge import Asking, JudgingPlanner, PlannedJudging, Voter, askings_of
+from engine.pipeline.judge import (
+    Asking,
+    JudgingPlanner,
+    PlannedJudging,
+    askings_of,
+    missing_votes,
+)
 from engine.pipeline.order import Order, PriceRange, Rewriting, WorkItem, WorkReason
 from engine.pipeline.play import ConversationPlanner, PlannedConversation, pilot_of
 from engine.pipeline.review.reviews import is_required
@@ -129,7 +136,7 @@ def plan_run(
         bench.reader,
         bench.name,
         brief=brief,
-        settled_by=_settling_votes(bench, order, evaluator) if brief else (),
+        is_settled=_settling(bench, order, evaluator) if brief else None,
     )
     # newly written metrics wait for approval, and nothing follows from them before
     follows = not is_required(bench.config, bench.name)
@@ -152,15 +159,16 @@ def plan_run(
     return _plan_with_new_metrics(bench, order, evaluator, stored, metrics, with_stale=with_stale)
 
 
-def _settling_votes(
+def _settling(
     bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None
-) -> Sequence[Voter]:
-    """The judges and passes whose results leave nothing to do for a conversation; none where an
-    order may ask for more."""
+) -> Callable[[tuple[PlainVote, ...]], bool] | None:
+    """Whether such verdicts leave nothing to do for a conversation; None where an order may ask for
+    more than verdicts."""
     is_plain = not (order.again or order.force or order.pilot or order.replay or evaluator)
     if not is_plain or bench.config.checks.kinds:
-        return ()
-    return [asking.voter for asking in askings_of(bench.config, None)]
+        return None
+    asked = {asking.voter for asking in askings_of(bench.config, None)}
+    return lambda votes: not missing_votes(asked, votes)
 
 
 def _plan_with_new_metrics(

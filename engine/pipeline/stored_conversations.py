@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from engine.benchmark import ConversationKey, Stage
 from engine.checks import CheckKind
+from engine.jury import PlainVote
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, StoredTake, Verdict
 
@@ -36,17 +38,20 @@ class StoredConversations:
         benchmark: str,
         *,
         brief: bool = False,
-        settled_by: Collection[tuple[str, int]] = (),
+        is_settled: Callable[[tuple[PlainVote, ...]], bool] | None = None,
     ) -> StoredConversations:
         """Read all of them from the store, verdicts as `Reader.verdicts_of` does; without those
-        that have all they need where `settled_by`, judges and passes, is all that is asked."""
+        that have all they need, which `is_settled` says by the verdicts on one."""
         checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
         for check in reader.checks(benchmark):
             checks[check.take].append(check)
         failed = {(row.stage, row.unit): row.reason or "" for row in reader.failed_units(benchmark)}
         settled: frozenset[str] = frozenset()
-        if settled_by:
-            settled = reader.judged_conversations(benchmark, settled_by)
+        if is_settled is not None:
+            # most conversations have the same votes
+            is_settled = lru_cache(is_settled)
+            votes = reader.votes_on_newest(benchmark)
+            settled = frozenset(unit for unit, given in votes if is_settled(given))
             settled -= {unit for stage, unit in failed if stage is Stage.SIMULATE}
         takes = reader.takes(benchmark, but=settled)
         # takes are ordered by number, so the last of each key remains

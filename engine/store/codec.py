@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hin
 import msgspec
 
 from engine.benchmark import Metric, Scenario, Usage
-from engine.jury import reason_words
+from engine.jury import PlainVote, reason_words
 from engine.store.schema import row_is_damaged
 from engine.store.tables import NO_COLUMN, TABLES, RareFlag, StoredRow, utc_datetime
 
@@ -196,6 +196,20 @@ def _decoder(hint: Any) -> Convert | None:
 def optional_bool(value: int | None) -> bool | None:
     """Convert a column of 1, 0 or NULL."""
     return None if value is None else bool(value)
+
+
+VOTE: Final = (
+    "v.judge, v.source, v.number, v.metric_id, CASE WHEN json_valid(v.depends) "
+    "THEN json_extract(v.depends, '$.\"metric definition\"') END, v.passed, v.unscored"
+)
+"""The columns of a vote, of the verdict `v`. It is given under one definition of its metric, whose
+digest `depends` has."""
+
+
+def plain_vote(row: Sequence[Any]) -> PlainVote:
+    """Convert these columns."""
+    judge, source, number, metric, under, passed, why = row
+    return PlainVote(judge, source, number, metric, under, optional_bool(passed), why)
 
 
 # To a row

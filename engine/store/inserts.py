@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from engine.benchmark import Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
 from engine.identity import digest_of
-from engine.jury import PlainVote, Vote, what_counts
-from engine.store.codec import Value, encoder, insert_into, optional_bool, storable
+from engine.jury import Vote, what_counts
+from engine.store.codec import VOTE, Value, encoder, insert_into, plain_vote, storable
 from engine.store.tables import (
     TABLES,
     AttemptRow,
@@ -183,16 +183,9 @@ class StoredPriorRows:
             self._conversation(take),
         ).fetchone()
         rows = self._connection.execute(
-            "SELECT judge, source, number, metric_id, CASE WHEN json_valid(depends) "
-            "THEN json_extract(depends, '$.\"metric definition\"') END, passed, unscored "
-            "FROM verdict WHERE take = ? ORDER BY seq",
-            (counting,),
+            f"SELECT {VOTE} FROM verdict v WHERE v.take = ? ORDER BY v.seq", (counting,)
         )
-        # a vote is given under one definition of its metric, whose digest `depends` has
-        votes: list[Vote] = [
-            PlainVote(judge, source, number, metric, under, optional_bool(passed), why)
-            for judge, source, number, metric, under, passed, why in rows
-        ]
+        votes: list[Vote] = [*map(plain_vote, rows)]
         if take == counting:
             votes.append(replace(row, judge=storable(row.judge), metric_id=storable(row.metric_id)))
         return votes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from sqlite3 import Row
 from typing import Final, TypeVar
 
@@ -23,10 +25,10 @@ from engine.benchmark import (
 from engine.errors import DamagedError
 from engine.facts import Fact, NoteKind
 from engine.identity import message_digest
-from engine.jury import HUMAN
+from engine.jury import HUMAN, PlainVote
 from engine.progress import Progress
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, played_by
-from engine.store.codec import columns_of, read, read_all
+from engine.store.codec import VOTE, columns_of, plain_vote, read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import CONFIG, ImportNote, kept_import, rows_digest
@@ -84,8 +86,6 @@ _BRIEF_VERDICT: Final = ", ".join(
 )
 NEWEST: Final = 2**62
 """Above every `seq`."""
-_LAST_PASSED: Final = "SELECT v.passed FROM verdict v WHERE v.take = t.seq AND v.source <> 'human'"
-_LATEST: Final = "ORDER BY v.seq DESC LIMIT 1"
 _IN_ORDER: Final = " GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 
 
@@ -508,28 +508,21 @@ class Reader:
         verdicts = self.verdicts_of(take.seq for take in takes)
         return [(take, verdicts[take.seq]) for take in takes]
 
-    def judged_conversations(
-        self, benchmark: str, voters: Collection[tuple[str, int]]
-    ) -> frozenset[str]:
-        """Return the conversations whose newest take is finished and has a result, as their newest
-        verdict, from each of these judges and passes; or from none of them, and from another model
-        last. `voters` must not be empty."""
+    def votes_on_newest(self, benchmark: str) -> Iterator[tuple[str, tuple[PlainVote, ...]]]:
+        """Yield each conversation whose newest take is finished and judged, with all verdicts on
+        it, oldest first."""
         rows = self.connection.all(
-            "WITH voter AS MATERIALIZED ("
-            "  SELECT value ->> 0 AS judge, value ->> 1 AS number FROM json_each(?2)) "
-            f"SELECT {CONV_ID} FROM take t WHERE t.benchmark = ?1 "
+            f"SELECT {CONV_ID}, {VOTE} "
+            "FROM take t CROSS JOIN verdict v ON v.take = t.seq WHERE t.benchmark = ?1 "
             "AND (SELECT finished FROM take_end WHERE take = t.seq ORDER BY seq DESC LIMIT 1) "
             "AND NOT EXISTS (SELECT 1 FROM take n WHERE n.benchmark = ?1"
             "  AND n.scenario_id = t.scenario_id AND n.target = t.target AND n.sample = t.sample"
             "  AND n.number > t.number) "
-            f"AND (NOT EXISTS (SELECT 1 FROM voter WHERE ({_LAST_PASSED} AND v.judge = voter.judge"
-            f"    AND v.number = voter.number {_LATEST}) IS NULL) "
-            f"  OR (({_LAST_PASSED} {_LATEST}) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM voter, "
-            "    verdict v WHERE v.take = t.seq AND v.judge = voter.judge"
-            "    AND v.number = voter.number AND v.source <> 'human')))",
-            (benchmark, json.dumps(list(voters))),
+            "ORDER BY t.seq, v.seq",
+            (benchmark,),
         )
-        return frozenset(row[0] for row in rows)
+        for unit, votes in groupby(rows, itemgetter(0)):
+            yield unit, tuple(plain_vote(vote[1:]) for vote in votes)
 
     def verdict_rows(
         self,

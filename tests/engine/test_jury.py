@@ -77,7 +77,7 @@ def test_what_people_say_does_what_the_configuration_says(
 @pytest.mark.parametrize("people", People)
 def test_a_verdict_that_a_person_took_back_is_as_if_it_had_not_been_given(people: People) -> None:
     jury = replace(ONE, people=people)
-    back = replace(person("p", passed=False), passed=None, unscored=WITHDRAWN)
+    back = person("p", passed=False)._replace(passed=None, unscored=WITHDRAWN)
     given = [model("new", passed=True), person("p", passed=False), back]
     assert what_counts(given, jury) is True
 
@@ -94,11 +94,11 @@ def test_an_unusable_verdict_leaves_the_one_before_it_only_under_the_same_defini
 def test_an_answer_that_decides_nothing_leaves_no_verdict_before_it() -> None:
     before = model("new", passed=True)
     for said in sorted(ABSTENTIONS):
-        abstained = replace(model("new", passed=None), unscored=said)
+        abstained = model("new", passed=None)._replace(unscored=said)
         assert what_counts([before, abstained], ONE) is None
         assert what_counts([abstained, before], ONE) is True
         # what came then cannot be used, and so leaves it
-        unusable = replace(model("new", passed=None), unscored="no JSON")
+        unusable = model("new", passed=None)._replace(unscored="no JSON")
         assert verdict_to_show([before, abstained, unusable], ONE) == abstained
 
 
