@@ -12,16 +12,16 @@ from engine.benchmark import ConversationKey, Scenario, Stage, State, name_fault
 from engine.checks import UserAudit, UserAuditMode
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
+from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in, without_texts
 from engine.importing.histories import RowHistories, RowHistory
-from engine.importing.known_rows import KnownTake
+from engine.importing.known_rows import KnownTake, is_same
 from engine.importing.report import UnknownTarget
 from engine.importing.scenarios import ScenarioImport
-from engine.importing.takes import FileTake, SharedTranscript, in_order, listed_takes, takes_of
+from engine.importing.takes import NO_CONTENT, TakeReader, digests_of, in_order, numbered
 from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_verdicts
 from engine.importing.work import WorkImport
-from engine.store.bulk import BulkRow, WholeConversation
-from engine.store.tables import AttemptRow, CheckRow, StateRow, TakeEndRow, Verdict
+from engine.store.bulk import BulkRow, WholeConversation, WholeTake
+from engine.store.tables import AttemptRow, CheckRow, StateRow, StoredTake, Verdict
 
 _AUDITS: Final = 2_000
 """The most audits that are cached; each takes a few kilobytes."""
@@ -87,14 +87,14 @@ class PendingScores:
         """Yield the scores whose conversation did not come."""
         yield from self._waiting.items()
 
-    def judge(self, take: FileTake, scores: Sequence[PendingScore], metric_id: str) -> None:
-        """Add the verdicts in these rows to the take."""
-        if scores and not take.finished:
-            what = "the conversation was not played to its end, so no verdict on it is kept"
-            for score in scores:
-                score.location.drop(UnfitError("", what))
-        elif scores:
-            take.judge(self.verdicts(scores, metric_id))
+    def judged(self, take: WholeTake, scores: Sequence[PendingScore], metric_id: str) -> WholeTake:
+        """Return the take with the verdicts in these rows."""
+        if take.finished:
+            return replace(take, verdicts=tuple(self.verdicts(scores, metric_id)))
+        what = "the conversation was not played to its end, so no verdict on it is kept"
+        for score in scores:
+            score.location.drop(UnfitError("", what))
+        return take
 
     def verdicts(self, scores: Sequence[PendingScore], metric_id: str) -> list[Verdict]:
         """Read the verdicts; those that do not count come first, so that the newest one counts."""
@@ -131,7 +131,6 @@ class Conversations:
     _sound: set[str] = field(default_factory=set)
     """Ids that were found valid: few scenarios have many conversations."""
     _audits: dict[str, tuple[Scenario, UserAudit]] = field(default_factory=dict)
-    _shared: SharedTranscript = field(default_factory=SharedTranscript)
 
     def rows(
         self,
@@ -160,7 +159,7 @@ class Conversations:
                 key, theirs = self.key(fields.as_object(row), histories.target, 0)
                 metric_id = self.scenario_import.metric_of(row, key.scenario_id)
                 self._model(row, key.target_id, theirs[1])
-                listed = listed_takes(row["apart"], metric_id, self.context.rules, frozenset())
+                listed = self._reader(key, metric_id).listed(row["apart"])
                 history = self._history(key, histories)
                 takes = history.dated(in_order(listed))
                 if self._is_first(key, takes, location):
@@ -212,34 +211,31 @@ class Conversations:
             self.targets[ours] = UnknownTarget(ours, model, target.source, target.base_url)
         return self.targets[ours].model
 
-    def _takes(self, row: ForeignObject, key: ConversationKey, theirs: ScoreKey) -> list[FileTake]:
-        notes = self.context.report.notes
-        secrets = secrets_in(row)
-        if secrets:
-            notes["rows with a key or headers, which were dropped"] += 1
-        metric_id = self.scenario_import.metric_of(row, key.scenario_id)
-        takes = takes_of(
-            row,
-            key,
-            metric_id=metric_id,
-            rules=self.context.rules,
-            model=self._model(row, key.target_id, theirs[1]),
-            secrets=secrets,
-            shared=self._shared,
-        )
-        if empty := sum(take.transcript.empty_contents for take in takes):
-            notes["messages whose content is null"] += empty
-        scores = self.scores.of(theirs)
-        for take in takes:
-            if take.counts:
-                self.scores.judge(take, scores, metric_id)
-        return takes
+    def _reader(self, key: ConversationKey, metric_id: str) -> TakeReader:
+        return TakeReader(self.context.name, key, metric_id, self.context.rules)
 
-    def _is_first(self, key: ConversationKey, takes: list[FileTake], location: RowLocation) -> bool:
+    def _takes(self, row: ForeignObject, key: ConversationKey, theirs: ScoreKey) -> list[WholeTake]:
+        notes = self.context.report.notes
+        if secrets := secrets_in(row):
+            notes["rows with a key or headers, which were dropped"] += 1
+            row = without_texts(row, secrets)
+        metric_id = self.scenario_import.metric_of(row, key.scenario_id)
+        read = self._reader(key, metric_id)
+        counting = read.counting(row, self._model(row, key.target_id, theirs[1]))
+        takes = [counting, *read.others(row)]
+        finishes = [message.finish for take in takes for message in take.messages]
+        if empty := finishes.count(NO_CONTENT):
+            notes["messages whose content is null"] += empty
+        takes[0] = self.scores.judged(counting, self.scores.of(theirs), metric_id)
+        return in_order(takes)
+
+    def _is_first(
+        self, key: ConversationKey, takes: list[WholeTake], location: RowLocation
+    ) -> bool:
         """Whether this conversation has not come before. Raises `UnfitError` if it has, with
         another text."""
         # a hash instead of the texts of all conversations; it is compared within this process only
-        texts_digest = hash(tuple(digest for take in takes for digest in take.digests))
+        texts_digest = hash(tuple(digest for take in takes for digest in digests_of(take.messages)))
         if key not in self._seen:
             self._seen[key] = (intern(location.file.path.name), location.index, texts_digest)
             return True
@@ -256,7 +252,7 @@ class Conversations:
         self,
         row: ForeignObject,
         key: ConversationKey,
-        takes: list[FileTake],
+        takes: list[WholeTake],
         location: RowLocation,
         history: RowHistory,
     ) -> Iterator[BulkRow]:
@@ -275,27 +271,29 @@ class Conversations:
         location.file.taken += 1
         if not (isinstance(row.get(OURS), dict) or "apart" in row):
             # our own files say what was audited
-            self._audit(takes, self.scenario_import.played(before, key.scenario_id))
+            takes = self._audited(takes, self.scenario_import.played(before, key.scenario_id))
         yield from before
         if stored:
-            yield from self._new_takes(key, stored, takes)
+            yield from self._new_takes(stored, takes)
             yield from states
         else:
+            if not takes[-1].finished:
+                note = "conversations that were not played to their end"
+                self.context.report.notes[note] += 1
             calls = self._calls(row, key, takes, history)
-            yield self._new_conversation(key, takes, calls, states)
+            yield WholeConversation(fresh=True, takes=takes, attempts=calls, states=states)
         yield from after
 
-    def _audit(self, takes: list[FileTake], scenario: Scenario | None) -> None:
+    def _audited(self, takes: list[WholeTake], scenario: Scenario | None) -> list[WholeTake]:
         """Add the faults of the user model by the rules, if the configuration asks for that."""
         if scenario is None or self.context.user_audit is UserAuditMode.OFF:
-            return
+            return takes
         audit = self._audit_of(scenario)
-        for take in takes:
-            if take.finished:
-                self._audit_take(take, audit)
+        audited = [self._audited_take(take, audit) if take.finished else take for take in takes]
         note = "conversations in which the user model did not do its part, by the rules"
-        if invalid := sum(bool(take.user_faults) for take in takes):
+        if invalid := sum(take.end is not None and bool(take.end.user_faults) for take in audited):
             self.context.report.notes[note] += invalid
+        return audited
 
     def _audit_of(self, scenario: Scenario) -> UserAudit:
         """Return the cached audit of a scenario, which many targets play."""
@@ -307,91 +305,55 @@ class Conversations:
             self._audits[scenario.id] = scenario, audit
         return audit
 
-    def _audit_take(self, take: FileTake, audit: UserAudit) -> None:
+    def _audited_take(self, take: WholeTake, audit: UserAudit) -> WholeTake:
         # the user's messages are every second one, beginning with the first
-        messages = [
-            (turn, text.decode()) for turn, text in enumerate(take.transcript.texts[::2], 1)
-        ]
-        take.user_faults = audit.faults(
-            messages, turns=self.context.turns, stop_reason=take.stop_reason
-        )
+        messages = [(message.turn, message.text) for message in take.messages[::2]]
+        if take.end is None:
+            return take
+        reason = take.end.stop_reason
+        faults = audit.faults(messages, turns=self.context.turns, stop_reason=reason)
+        return replace(take, end=replace(take.end, user_faults=faults))
 
-    def _new_conversation(
-        self,
-        key: ConversationKey,
-        takes: list[FileTake],
-        calls: list[AttemptRow],
-        states: list[StateRow],
-    ) -> WholeConversation:
-        name = self.context.name
-        if not takes[-1].finished:
-            note = "conversations that were not played to their end"
-            self.context.report.notes[note] += 1
-        return WholeConversation(
-            fresh=True,
-            takes=[take.whole(name, key, take.number) for take in takes],
-            attempts=calls,
-            states=states,
-        )
-
-    def _new_takes(
-        self, key: ConversationKey, stored: list[KnownTake], takes: list[FileTake]
-    ) -> Iterator[BulkRow]:
+    def _new_takes(self, stored: list[KnownTake], takes: list[WholeTake]) -> Iterator[BulkRow]:
         """Yield takes that the store does not have, numbered after those that it has."""
         # not with their own numbers, which the store's takes may have
-        number = max(take.number for take in stored) + 1
+        number = max(take.number for take, _ in stored) + 1
         for take in takes:
             if self._stored_take(stored, take) is None:
-                whole = take.whole(self.context.name, key, number)
+                yield WholeConversation(fresh=False, takes=[numbered(take, number)])
                 number += 1
-                yield WholeConversation(fresh=False, takes=[whole])
         yield from self._additions(stored, takes)
 
-    def _stored_take(self, stored: list[KnownTake], take: FileTake) -> KnownTake | None:
+    def _stored_take(self, stored: list[KnownTake], take: WholeTake) -> KnownTake | None:
         """Return the stored take with the same text, if possible the one with the same number."""
-        digests = take.digests if stored else []
-        same = [
-            candidate for candidate in stored if candidate.is_of(digests, finished=take.finished)
-        ]
-        return next(
-            (candidate for candidate in same if candidate.number == take.number),
-            next(iter(same), None),
-        )
+        digests = digests_of(take.messages) if stored else []
+        same = [known for known in stored if is_same(known, digests, finished=take.finished)]
+        ours = (known for known in same if known[0].number == take.begun.number)
+        return next(ours, next(iter(same), None))
 
-    def _additions(self, stored: list[KnownTake], takes: list[FileTake]) -> Iterator[BulkRow]:
+    def _additions(self, stored: list[KnownTake], takes: list[WholeTake]) -> Iterator[BulkRow]:
         """Yield what is new for takes that the store has: the messages after its last one, and
         verdicts and checks."""
         for take in takes:
             same = self._stored_take(stored, take)
-            if same is None:
+            if same is None or not take.finished or take.end is None:
                 continue
-            yield from self._missing_messages(same, take)
-            if take.finished:
-                yield from self.verdicts_on(same, take.verdicts)
-                yield from self._checks_on(same, take.checks)
+            known, digests = same
+            if not known.finished:
+                for message in take.messages[len(digests) :]:
+                    yield replace(message, take=known.seq)
+                yield replace(take.end, take=known.seq)
+            yield from self.verdicts_on(known, take.verdicts)
+            yield from self._checks_on(known, take.checks)
 
-    def _checks_on(self, take: KnownTake, checks: Iterable[CheckRow]) -> Iterator[CheckRow]:
+    def _checks_on(self, take: StoredTake, checks: Iterable[CheckRow]) -> Iterator[CheckRow]:
         """Yield the checks that the store does not have."""
         known = self.context.known.checks(take)
         for check in checks:
             if check_identity(check) not in known:
                 yield replace(check, take=take.seq)
 
-    def _missing_messages(self, stored: KnownTake, take: FileTake) -> Iterator[BulkRow]:
-        if stored.finished or not take.finished or take.stop_reason is None:
-            return
-        for message in take.transcript.messages[len(stored.digests) :]:
-            yield replace(message, take=stored.seq)
-        yield TakeEndRow(
-            take=stored.seq,
-            stop_reason=take.stop_reason,
-            detail=take.detail,
-            user_faults=take.user_faults,
-        )
-
-    def verdicts_on(
-        self, take: KnownTake, verdicts: list[Verdict] | tuple[Verdict, ...]
-    ) -> Iterator[Verdict]:
+    def verdicts_on(self, take: StoredTake, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
         """Yield the verdicts that the store does not have."""
         known = self.context.known.verdicts(take)
         for verdict in verdicts:
@@ -399,7 +361,7 @@ class Conversations:
                 yield replace(verdict, take=take.seq)
 
     def _calls(
-        self, row: ForeignObject, key: ConversationKey, takes: list[FileTake], history: RowHistory
+        self, row: ForeignObject, key: ConversationKey, takes: list[WholeTake], history: RowHistory
     ) -> list[AttemptRow]:
         """Return the calls if they are listed, else their sum."""
         if history.calls is not None:
@@ -408,7 +370,7 @@ class Conversations:
         usage = fields.usage(row)
         if usage is None:
             return []
-        model = takes[-1].model
+        model = takes[-1].begun.model
         return [self.work.attempt(Stage.SIMULATE, str(key), key.target_id, model, usage)]
 
     def _lost_calls(self, history: RowHistory) -> list[AttemptRow]:
@@ -420,7 +382,7 @@ class Conversations:
         )
 
     def _states(
-        self, key: ConversationKey, takes: list[FileTake], history: RowHistory
+        self, key: ConversationKey, takes: list[WholeTake], history: RowHistory
     ) -> Iterator[StateRow]:
         if history.row:
             judged = self.context.repairs or any(take.verdicts for take in takes)
@@ -462,5 +424,5 @@ class Conversations:
             if key is not None:
                 yield from self.work.judged_since(key, added)
 
-    def _finished_takes(self, key: ConversationKey) -> list[KnownTake]:
-        return [take for take in self.context.known.takes(key) if take.finished]
+    def _finished_takes(self, key: ConversationKey) -> list[StoredTake]:
+        return [take for take, _ in self.context.known.takes(key) if take.finished]

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from engine.benchmark import (
     NAME_LENGTH,
@@ -20,6 +22,7 @@ from engine.benchmark import (
     variant_id,
 )
 from engine.store.json_file import kind_of
+from engine.store.tables import Depends
 
 ForeignObject = Mapping[str, Any]
 
@@ -335,8 +338,56 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(member)
 
 
-def without_texts(text: str, secrets: frozenset[str]) -> str:
-    """Replace these secrets wherever they occur in a text."""
-    for secret in secrets:
-        text = text.replace(secret, REMOVED)
-    return text
+def without_texts(value: Any, secrets: frozenset[str]) -> Any:
+    """Return the value with these secrets replaced wherever they occur in a text, at any depth."""
+    if isinstance(value, dict):
+        return {name: without_texts(member, secrets) for name, member in value.items()}
+    if isinstance(value, list):
+        return [without_texts(member, secrets) for member in value]
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, REMOVED)
+    return value
+
+
+# Objects of our own files
+
+K = TypeVar("K")
+
+_LARGEST: Final = 253_402_300_799_999
+"""The end of the year 9999 in milliseconds since 1970: no number of a row is larger."""
+
+
+def read_as(kind: type[K], value: object) -> K | None:
+    """Return a value of our own files as this type; None if it does not fit."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def row_of(kind: type[K], row: object, names: str, **given: object) -> K | None:
+    """Return an object with the fields of these names, as the row has them, and those that are
+    `given`; None if any does not fit, or is a number that no store holds."""
+    if not isinstance(row, Mapping):
+        return None
+    values = {name: row[name] for name in names.split() if name in row} | given
+    numbers = (value for value in values.values() if isinstance(value, _NUMBERS))
+    return read_as(kind, values) if all(0 <= number <= _LARGEST for number in numbers) else None
+
+
+def rows_of(kind: type[K], listed: object, names: str, **given: object) -> list[K]:
+    """Return those of a list that `row_of` returns."""
+    rows = (row_of(kind, row, names, **given) for row in objects_in(listed))
+    return [row for row in rows if row is not None]
+
+
+def time_of(value: object) -> int | None:
+    """Return milliseconds since 1970; None if it is no such number."""
+    is_time = type(value) is int and 0 <= value <= _LARGEST
+    return value if is_time and isinstance(value, int) else None
+
+
+def depends_of(row: ForeignObject) -> Depends | None:
+    """Return what a row was made from, as its digests; None if that is not told."""
+    return read_as(dict[str, str], row.get("depends"))

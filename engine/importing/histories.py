@@ -8,24 +8,24 @@ targets that the configuration does not name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from engine.benchmark import Metric, Role, Scenario, Stage, State, Track, Usage, When
+from engine.benchmark import Metric, Scenario, State, Usage
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import (
     ForeignObject,
     UnfitError,
-    amount,
+    depends_of,
     objects_in,
+    row_of,
     text,
-    whole_number,
+    time_of,
 )
 from engine.importing.json_rows import read_lines
-from engine.importing.takes import FileTake
-from engine.store.codec import storable
+from engine.store.bulk import WholeTake
 from engine.store.json_file import kind_of
 from engine.store.mirror_rows import HISTORY
 from engine.store.scenarios_json import scenario_apart
@@ -34,8 +34,6 @@ from engine.store.tables import (
     CheckRow,
     Depends,
     MetricRow,
-    ReviewAction,
-    ReviewItem,
     ReviewKind,
     ReviewRow,
     SettingsRow,
@@ -45,15 +43,14 @@ from engine.store.tables import (
 
 R = TypeVar("R", Verdict, CheckRow)
 
-_LAST_MOMENT: Final = 253_402_300_799_999
-"""The end of the year 9999 in milliseconds since 1970."""
-_SETTLED: Final = {state.value: state for state in (State.DONE, State.FAILED, State.DROPPED)}
-_STAGES: Final = {stage.value: stage for stage in Stage}
-_ROLES: Final = {role.value: role for role in Role}
-_TRACKS: Final = {track.value: track for track in Track}
-_ACTIONS: Final = {action.value: action for action in ReviewAction}
+_SETTLED: Final = frozenset({State.DONE, State.FAILED, State.DROPPED})
 _KINDS: Final = frozenset(kind.value for kind in ReviewKind)
-_WHEN: Final = {when.value: when for when in When}
+_USED: Final = "input_tokens cached_tokens output_tokens cost_usd"
+_CALL: Final = (
+    "stage role model outcome status duration_ms detail first_token_ms served route left_out"
+)
+_NOT_TOLD: Final = {**dict.fromkeys(_USED.split()), "duration_ms": 0}
+"""The values of a call that a file leaves out."""
 
 
 @dataclass(slots=True)
@@ -94,7 +91,7 @@ class RowHistories:
         elif isinstance(value.get("review"), dict):
             self._reviews.append(value)
         elif (name := text(value, "settings")) is not None:
-            self._settings[storable(name)] = value
+            self._settings[name] = value
         elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
             # the benchmark itself is a row of work, and may have another name here
             mine = self.context.name if unit == self.context.source.name else unit
@@ -124,7 +121,7 @@ class RowHistories:
     def scenario(self, name: str) -> tuple[int | None, Depends | None]:
         """Return when a scenario was written, and from what inputs."""
         row = self._scenarios.get(name, {})
-        return _time(row.get("at")), _depends(row)
+        return time_of(row.get("at")), depends_of(row)
 
     def apart_from_file(self, kind: str) -> Iterator[tuple[Scenario, str]]:
         """Yield the scenarios that only the history holds, with their sources: those that a person
@@ -143,33 +140,26 @@ class RowHistories:
     def metrics(self) -> Iterator[MetricRow]:
         """Yield metrics as they were written, oldest first."""
         for row in self._metrics:
-            metric, source = _metric(row["metric"]), text(row, "source")
+            fields, source = row["metric"], text(row, "source")
+            names = "id name definition examples when"
+            metric = row_of(Metric, fields, names, track=fields.get("type"))
             if metric is not None and source in {"model", "file"}:
                 yield MetricRow(
                     benchmark=self.context.name,
                     metric=metric,
                     source=source,
-                    depends=_depends(row),
-                    at=_time(row.get("at")),
+                    depends=depends_of(row),
+                    at=time_of(row.get("at")),
                 )
 
     def reviews(self) -> Iterator[ReviewRow]:
         """Yield the reviews of metrics and scenarios, oldest first."""
+        names = "action person account reason items"
         for row in self._reviews:
-            review = row["review"]
-            action = _ACTIONS.get(str(review.get("action")))
-            person, account = text(review, "person"), text(review, "account")
-            items = tuple(_review_items(review.get("items")))
-            if action is not None and person is not None and account is not None and items:
-                yield ReviewRow(
-                    benchmark=self.context.name,
-                    action=action,
-                    person=storable(person),
-                    account=storable(account),
-                    reason=storable(text(review, "reason") or ""),
-                    items=items,
-                    at=_time(row.get("at")),
-                )
+            about = {"benchmark": self.context.name, "at": time_of(row.get("at"))}
+            review = row_of(ReviewRow, row["review"], names, **about)
+            if review is not None and all(item.kind in _KINDS for item in review.items):
+                yield review
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,65 +176,42 @@ class RowHistory:
         """The calls; None if none are listed."""
         if "calls" not in self.row:
             return None
-        entries = map(self._call, objects_in(self.row["calls"]))
-        return [call for call in entries if call is not None]
+        calls = map(self._call, objects_in(self.row["calls"]))
+        return [call for call in calls if call is not None]
 
     @property
     def work(self) -> list[StateRow] | None:
         """The settled states; None if none are listed."""
         if "work" not in self.row:
             return None
-        entries = map(self._state, objects_in(self.row["work"]))
-        return [state for state in entries if state is not None]
+        states = [
+            row_of(StateRow, one, "stage state reason", **self._work_row(one))
+            for one in objects_in(self.row["work"])
+        ]
+        return [state for state in states if state is not None and state.state in _SETTLED]
 
-    def _call(self, call: Mapping[str, Any]) -> AttemptRow | None:
-        stage, role = _STAGES.get(str(call.get("stage"))), _ROLES.get(str(call.get("role")))
-        model, outcome = text(call, "model"), text(call, "outcome")
-        if stage is None or role is None or model is None or outcome is None:
+    def _call(self, entry: ForeignObject) -> AttemptRow | None:
+        entry = {**_NOT_TOLD, **entry}
+        usage = {name: entry[name] for name in _USED.split()}
+        if row_of(Usage, usage, _USED) is None:
             return None
-        return AttemptRow(
-            benchmark=self.benchmark,
-            stage=stage,
-            unit=self.unit,
-            target=self.target,
-            role=role,
-            model=model,
-            outcome=outcome,
-            status=whole_number(call.get("status")),
-            duration_ms=whole_number(call.get("duration_ms")) or 0,
-            usage=Usage(
-                1,
-                whole_number(call.get("input_tokens")),
-                whole_number(call.get("cached_tokens")),
-                whole_number(call.get("output_tokens")),
-                amount(call.get("cost_usd")),
-            ),
-            detail=text(call, "detail"),
-            first_token_ms=whole_number(call.get("first_token_ms")),
-            served=text(call, "served"),
-            is_other=call.get("other") == 1,
-            route=text(call, "route"),
-            cost_reported=call.get("reported") == 1,
-            left_out=text(call, "left_out"),
-            at=_time(call.get("at")),
+        return row_of(
+            AttemptRow,
+            entry,
+            _CALL,
+            usage={"calls": 1, **usage},
+            is_other=entry.get("other") == 1,
+            cost_reported=entry.get("reported") == 1,
+            **self._work_row(entry),
         )
 
-    def _state(self, entry: Mapping[str, Any]) -> StateRow | None:
-        stage, state = _STAGES.get(str(entry.get("stage"))), _SETTLED.get(str(entry.get("state")))
-        if stage is None or state is None:
-            return None
-        reason = text(entry, "reason")
-        return StateRow(
-            benchmark=self.benchmark,
-            stage=stage,
-            unit=self.unit,
-            target=self.target,
-            state=state,
-            reason=None if reason is None else storable(reason),
-            at=_time(entry.get("at")),
-        )
+    def _work_row(self, entry: ForeignObject) -> dict[str, Any]:
+        """Return what tells whose work an entry is about, and when it was done."""
+        at = time_of(entry.get("at"))
+        names = {"benchmark": self.benchmark, "unit": self.unit, "target": self.target}
+        return {**names, "at": at}
 
-    def dated(self, takes: Iterable[FileTake]) -> list[FileTake]:
+    def dated(self, takes: Iterable[WholeTake]) -> list[WholeTake]:
         """Return the takes with their times and inputs, if these are known."""
         if not self.row:
             return list(takes)
@@ -254,69 +221,37 @@ class RowHistory:
             if isinstance(take.get("take"), int)
         }
         return [
-            _with_times(take, by_number[take.number]) if take.number in by_number else take
+            _with_times(take, by_number[take.begun.number])
+            if take.begun.number in by_number
+            else take
             for take in takes
         ]
 
 
-def _with_times(take: FileTake, times_of: ForeignObject) -> FileTake:
+def _with_times(take: WholeTake, times_of: ForeignObject) -> WholeTake:
     """Add times and inputs. Times of messages are used only if there are as many as messages."""
-    messages = list(take.transcript.messages)
-    times = times_of.get("messages")
+    messages, times = take.messages, times_of.get("messages")
     if isinstance(times, list) and len(times) == len(messages):
         messages = [
-            replace(message, at=_time(at)) for message, at in zip(messages, times, strict=True)
+            replace(message, at=time_of(at)) for message, at in zip(messages, times, strict=True)
         ]
-    return replace(
-        take,
-        transcript=replace(take.transcript, messages=messages),
-        at=_time(times_of.get("at")),
-        ended_at=_time(times_of.get("ended")),
-        depends=_depends(times_of),
+    began, inputs = time_of(times_of.get("at")), depends_of(times_of)
+    return WholeTake(
+        begun=replace(take.begun, at=began, depends=inputs),
+        messages=messages,
+        end=None if take.end is None else replace(take.end, at=time_of(times_of.get("ended"))),
         verdicts=tuple(_dated_rows(take.verdicts, times_of.get("verdicts"))),
         checks=tuple(_dated_rows(take.checks, times_of.get("checks"))),
     )
 
 
-def _dated_rows(rows: tuple[R, ...], listed: object) -> Iterator[R]:
+def _dated_rows(rows: Sequence[R], listed: object) -> Iterator[R]:
     """Add times and inputs to rows; those that a person added to the file follow without any."""
     entries = listed if isinstance(listed, list) else []
     for index, row in enumerate(rows):
         # matched by position: a list that is longer than the rows is about other rows
         history = entries[index] if index < len(entries) <= len(rows) else None
         if isinstance(history, dict):
-            yield replace(row, at=_time(history.get("at")), depends=_depends(history))
+            yield replace(row, at=time_of(history.get("at")), depends=depends_of(history))
         else:
             yield row
-
-
-def _time(value: object) -> int | None:
-    is_time = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_MOMENT
-    return value if is_time and isinstance(value, int) else None
-
-
-def _depends(row: ForeignObject) -> Depends | None:
-    digests = row.get("depends")
-    if not isinstance(digests, dict) or not all(
-        isinstance(digest, str) for digest in digests.values()
-    ):
-        return None
-    return {storable(name): storable(digest) for name, digest in digests.items()}
-
-
-def _review_items(value: object) -> Iterator[ReviewItem]:
-    for item in objects_in(value):
-        kind, name, digest = (text(item, key) for key in ("kind", "id", "digest"))
-        was = item.get("was")
-        if kind in _KINDS and name is not None and digest is not None:
-            yield ReviewItem(str(kind), name, digest, was if isinstance(was, dict) else None)
-
-
-def _metric(value: Mapping[str, Any]) -> Metric | None:
-    name, title, definition = (text(value, key) for key in ("id", "name", "definition"))
-    track, examples = _TRACKS.get(str(value.get("type"))), value.get("examples")
-    if name is None or title is None or definition is None or track is None:
-        return None
-    listed = examples if isinstance(examples, list) else []
-    when = _WHEN.get(str(value.get("when")), When.ANYWHERE)
-    return Metric(name, title, track, definition, tuple(str(value) for value in listed), when)

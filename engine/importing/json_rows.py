@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from engine.errors import InputError, Problem
+from engine.store.codec import storable
 
 _TOO_DEEP: Final = "values are nested deeper than can be read"
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -147,6 +148,7 @@ class _SlowRows:
     def _value(self) -> object:
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
+            return _storable(value)
         except json.JSONDecodeError as error:
             ends = _may_be_cut(error)
             self._at = error.pos
@@ -157,7 +159,6 @@ class _SlowRows:
             self._fail(_TOO_DEEP)
         except ValueError as error:  # an integer of thousands of digits
             self._fail(f"a number cannot be read: {error}")
-        return value
 
     def _fail(self, what: str, *, hint: str | None = None, ends: bool = False) -> NoReturn:
         """Raise, with the fault of the bytes if the text `ends` before them."""
@@ -166,6 +167,15 @@ class _SlowRows:
             what, hint = self._broken
         line = self._text.count("\n", 0, self._at) + 1
         raise InputError(Problem(what, path=self._path, line=line, hint=hint))
+
+
+def _storable(value: Any) -> Any:
+    """Replace lone surrogates in every text: files may escape them, and no store holds them."""
+    if isinstance(value, dict):
+        return {storable(name): _storable(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_storable(member) for member in value]
+    return storable(value) if isinstance(value, str) else value
 
 
 # the decoder does not tell a wrong value from one that is cut off
@@ -203,7 +213,7 @@ def read_object(path: Path, raw: bytes) -> object:
         raise InputError(Problem("is empty; expected JSON", path))
     hint, line = None, None
     try:
-        return _DECODER.decode(raw.decode("utf-8-sig"))
+        return _storable(_DECODER.decode(raw.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         what = f"byte {raw[error.start]:#04x} is not UTF-8"
         line, hint = raw.count(b"\n", 0, error.start) + 1, _SAVE

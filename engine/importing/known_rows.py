@@ -9,31 +9,26 @@ from typing import Final
 from engine.benchmark import ConversationKey, Stage, State, Usage
 from engine.importing.verdicts import check_identity, identity
 from engine.store.reader import Reader
-from engine.store.tables import MetricRow, ReviewRow
+from engine.store.tables import MetricRow, ReviewRow, StoredTake
 
 _SETTLED: Final = frozenset({State.DONE, State.FAILED, State.DROPPED})
 """A row of work that is queued or running has lost its engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTake:
-    """A stored take."""
+KnownTake = tuple[StoredTake, Sequence[bytes]]
+"""A stored take, and the digests of its messages in order."""
 
-    seq: int
-    number: int
-    finished: bool
-    digests: Sequence[bytes]
-    """Digests of its messages, in order."""
 
-    def is_of(self, digests: Sequence[bytes], *, finished: bool) -> bool:
-        """Whether it is the take in a file: the same messages, or, if either is unfinished, a
-        prefix of them."""
-        if self.finished and finished:
-            return list(self.digests) == list(digests)
-        shorter, longer = (digests, self.digests) if self.finished else (self.digests, digests)
-        if not (self.finished or finished) and len(shorter) > len(longer):
-            shorter, longer = longer, shorter
-        return list(longer[: len(shorter)]) == list(shorter)
+def is_same(known: KnownTake, digests: Sequence[bytes], *, finished: bool) -> bool:
+    """Whether it is the take in a file: the same messages, or, if either is unfinished, a prefix of
+    them."""
+    take, stored = known
+    if take.finished and finished:
+        return list(stored) == list(digests)
+    shorter, longer = (digests, stored) if take.finished else (stored, digests)
+    if not (take.finished or finished) and len(shorter) > len(longer):
+        shorter, longer = longer, shorter
+    return list(longer[: len(shorter)]) == list(shorter)
 
 
 @dataclass(slots=True)
@@ -60,17 +55,15 @@ class KnownRows:
             return []
         takes = self.reader.takes(self.benchmark, key)
         digests = self.reader.message_digests(take.seq for take in takes)
-        return [
-            KnownTake(take.seq, take.number, take.finished, digests[take.seq]) for take in takes
-        ]
+        return [(take, digests[take.seq]) for take in takes]
 
-    def verdicts(self, take: KnownTake) -> set[tuple[object, ...]]:
+    def verdicts(self, take: StoredTake) -> set[tuple[object, ...]]:
         """Return the `identity` of each verdict on a take."""
         if self.reader is None:
             return set()
         return {identity(verdict) for verdict in self.reader.verdicts(take.seq)}
 
-    def checks(self, take: KnownTake) -> set[tuple[object, ...]]:
+    def checks(self, take: StoredTake) -> set[tuple[object, ...]]:
         """Return the `check_identity` of each check of a take."""
         if self.reader is None:
             return set()

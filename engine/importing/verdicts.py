@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
 
 from engine.benchmark import UNKNOWN, Track
-from engine.importing.fields import OURS, ForeignObject, answer, objects_in, passed, text
+from engine.importing.fields import (
+    OURS,
+    ForeignObject,
+    answer,
+    objects_in,
+    passed,
+    read_as,
+    rows_of,
+    text,
+)
 from engine.jury import Jury, reason_words
 from engine.store.bulk import GIVEN_LATER
-from engine.store.codec import storable
 from engine.store.tables import CheckRow, Quote, Verdict
 
 EDITED: Final = "edited file"
@@ -42,16 +52,17 @@ class ParsedVerdicts:
 
 def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> ParsedVerdicts:
     """Read the verdicts of a row; `metric_id` is its scenario's. Raises `UnfitError`."""
-    history = tuple(_history(row, metric_id, rules))
+    ours = row.get(OURS)
+    # every verdict on the take that our own file lists, oldest first
+    listed = objects_in(ours.get("verdicts")) if isinstance(ours, dict) else []
+    history = tuple(verdicts_of(listed, metric_id, rules))
     about = metric_id if history else text(row, "metric_id") or metric_id
     present = answer(row, "present")
     track = rules.tracks.get(about)
     counted = passed(row, present, track)
-    if about != metric_id:
-        return ParsedVerdicts((_off_target(row, about, track, present, rules),), off_target=True)
     score = Verdict(
         take=GIVEN_LATER,
-        metric_id=metric_id,
+        metric_id=about,
         track=track or Track.POSITIVE,
         judge=EDITED if history else _judge(row),
         source="human" if history else "model",
@@ -62,6 +73,10 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
         justification=_justification(row),
         jury=rules.jury,
     )
+    if about != metric_id:
+        # kept, but it never counts: its scenario does not provoke this behaviour
+        why = f"off target: about {about}, which this scenario is not made for"
+        return ParsedVerdicts((replace(score, passed=None, unscored=why),), off_target=True)
     if not history:
         return ParsedVerdicts((score,))
     # the row's own result is that of one of its verdicts, unless a person edited it
@@ -78,29 +93,6 @@ def _is_same_verdict(verdict: Verdict, other: Verdict) -> bool:
     return answers and verdict.justification == other.justification
 
 
-def _off_target(
-    row: ForeignObject,
-    about: str,
-    track: Track | None,
-    present: bool | None,  # noqa: FBT001  (a value, not a switch)
-    rules: VerdictRules,
-) -> Verdict:
-    """A verdict that is kept but never counts: its scenario does not provoke this behaviour."""
-    return Verdict(
-        take=GIVEN_LATER,
-        metric_id=about,
-        track=track or Track.POSITIVE,
-        judge=_judge(row),
-        source="model",
-        number=0,
-        present=present,
-        passed=None,
-        unscored=f"off target: about {about}, which this scenario is not made for",
-        justification=_justification(row),
-        jury=rules.jury,
-    )
-
-
 def _unscored(present: bool | None, counted: bool | None, track: Track | None) -> str | None:  # noqa: FBT001  (values, not switches)
     if track is None:
         return NO_TYPE if present is not None or counted is not None else NOT_SCORED
@@ -109,22 +101,12 @@ def _unscored(present: bool | None, counted: bool | None, track: Track | None) -
 
 def _judge(row: ForeignObject) -> str:
     judge = row.get("judge") or row.get("evaluator_model") or row.get("evaluator")
-    return storable(judge) if isinstance(judge, str) else UNKNOWN
+    return judge if isinstance(judge, str) else UNKNOWN
 
 
 def _justification(row: ForeignObject) -> str:
     value = row.get("justification")
-    return storable(value) if isinstance(value, str) else ""
-
-
-def _history_of(row: ForeignObject) -> list[dict[str, Any]]:
-    ours = row.get(OURS)
-    return objects_in(ours.get("verdicts")) if isinstance(ours, dict) else []
-
-
-def _history(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
-    """Yield every verdict on the take that our own file lists, oldest first."""
-    yield from verdicts_of(_history_of(row), metric_id, rules)
+    return value if isinstance(value, str) else ""
 
 
 def verdicts_of(
@@ -136,7 +118,7 @@ def verdicts_of(
         track = rules.tracks.get(about)
         counted = answer(verdict, "passed")
         present = answer(verdict, "present")
-        unscored = reason_words(storable(text(verdict, "unscored") or "")) or None
+        unscored = reason_words(text(verdict, "unscored") or "") or None
         number = verdict.get("pass")
         yield Verdict(
             take=GIVEN_LATER,
@@ -149,64 +131,29 @@ def verdicts_of(
             passed=None if track is None or unscored is not None else counted,
             unscored=unscored or _unscored(present, counted, track),
             justification=_justification(verdict),
-            quotes=tuple(_quotes(verdict)),
-            marks=_marks(verdict),
+            quotes=tuple(rows_of(Quote, verdict.get("quotes"), "text turn")),
+            marks=read_as(tuple[bool, ...], verdict.get("marks")),
             jury=rules.jury,
-            served_by=_served_by(verdict),
+            served_by=text(verdict, "served_by"),
             **_label(verdict),
         )
 
 
-def _served_by(verdict: Mapping[str, Any]) -> str | None:
-    served = text(verdict, "served_by")
-    return None if served is None else storable(served)
+class _Label(msgspec.Struct):
+    """What only a person's verdict has."""
+
+    stratum: str | None = None
+    inclusion: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    """The stratum counts only beside it."""
+    confidence: Literal[1, 2, 3] | None = None
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] | None = None
+    adjudicates: bool = False
 
 
-def _quotes(verdict: Mapping[str, Any]) -> Iterator[Quote]:
-    for quote in objects_in(verdict.get("quotes")):
-        if isinstance(quote.get("text"), str):
-            turn = quote.get("turn")
-            yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)
-
-
-def _marks(verdict: Mapping[str, Any]) -> tuple[bool, ...] | None:
-    listed = verdict.get("marks")
-    if not isinstance(listed, list) or not all(isinstance(mark, bool) for mark in listed):
-        return None
-    return tuple(listed)
-
-
-class _Label(TypedDict, total=False):
-    """The fields that only a person's verdict has."""
-
-    stratum: str | None
-    inclusion: float
-    confidence: int
-    seconds: float
-    adjudicates: bool
-
-
-def _label(verdict: Mapping[str, Any]) -> _Label:
-    """Read a person's label; values that do not fit are left out."""
-    written = verdict.get("label")
-    label = _Label()
-    if not isinstance(written, dict) or verdict.get("source") != "human":
-        return label
-    if (inclusion := _bounded_number(written.get("inclusion"), 1.0)) is not None and inclusion > 0:
-        label["inclusion"] = inclusion
-        label["stratum"] = storable(text(written, "stratum") or "")
-    if type(confidence := written.get("confidence")) is int and confidence in {1, 2, 3}:
-        label["confidence"] = confidence
-    if (seconds := _bounded_number(written.get("seconds"), 1e6)) is not None:
-        label["seconds"] = seconds
-    if written.get("adjudicates") is True:
-        label["adjudicates"] = True
-    return label
-
-
-def _bounded_number(value: object, most: float) -> float | None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
-    return float(value) if fits and isinstance(value, int | float) else None
+def _label(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a person's label; one that does not fit is left out."""
+    label = read_as(_Label, verdict.get("label")) if verdict.get("source") == "human" else None
+    return {} if label is None else msgspec.structs.asdict(label)
 
 
 def check_identity(check: CheckRow) -> tuple[object, ...]:

@@ -7,12 +7,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, overload
+from typing import Final
 
-from engine.benchmark import Speaker, Stage, StopReason, Track
-from engine.checks import UserFault
+from engine.benchmark import Speaker, Stage, Track
 from engine.errors import StoreError
-from engine.identity import digest_of
 from engine.jury import Vote
 from engine.store.codec import Value
 from engine.store.imports import ImportNote, keep_import
@@ -38,69 +36,36 @@ _AT_ONCE: Final = 4_000
 _ORDER: Final = ("take", "take_end", "message", "verdict", "take_check", "attempt", "state")
 """The order of writing: a take before the rows that belong to it."""
 _OF_A_TAKE: Final = (TakeEndRow, MessageRow, Verdict, CheckRow)
-_SPEAKERS: Final = (Speaker.USER.value, Speaker.TARGET.value)
-
-
-class PlainMessages(Sequence[MessageRow]):
-    """The messages of a take that alternate from the user's on and have nothing but their text.
-    `MessageRow`s are made only for code that reads them; writing needs none."""
-
-    __slots__ = ("digests", "finishes", "texts")
-
-    def __init__(self, texts: Sequence[bytes], finishes: Sequence[str]) -> None:
-        """`texts` are UTF-8."""
-        self.texts = texts
-        self.finishes = finishes
-        self.digests = [digest_of(_SPEAKERS[index & 1], text) for index, text in enumerate(texts)]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @overload
-    def __getitem__(self, index: int) -> MessageRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[MessageRow]: ...
-    def __getitem__(self, index: int | slice) -> MessageRow | list[MessageRow]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        return MessageRow(
-            take=GIVEN_LATER,
-            turn=(index >> 1) + 1,
-            speaker=Speaker.TARGET if index & 1 else Speaker.USER,
-            text=self.texts[index].decode(),
-            finish=self.finishes[index],
-            digest=self.digests[index],
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeTake:
-    """A take with its messages, verdicts and checks, whose `take` is `GIVEN_LATER`."""
+    """The rows of a take; those that belong to it have `GIVEN_LATER` as their take."""
 
     begun: TakeRow
     """If it names no scenario, the newest row of its scenario among those before it is meant."""
     messages: Sequence[MessageRow] = ()
-    stop_reason: StopReason | None = None
+    end: TakeEndRow | None = None
     """None if it was interrupted."""
-    detail: str | None = None
-    user_faults: tuple[UserFault, ...] | None = None
-    ended_at: int | None = None
-    """Milliseconds since 1970, if known."""
     verdicts: Sequence[Verdict] = ()
     """Oldest first."""
     checks: Sequence[CheckRow] = ()
     """Oldest first."""
 
+    @property
+    def finished(self) -> bool:
+        """Whether it may be judged: it was played to an end, and the target answered."""
+        return self.has_reply and self.end is not None and self.end.stop_reason.finished
+
+    @property
+    def has_reply(self) -> bool:
+        return any(message.speaker is Speaker.TARGET for message in self.messages)
+
+    @property
     def behind_messages(self) -> Iterator[TakeEndRow | Verdict | CheckRow]:
-        """Yield the rows that follow the messages."""
-        if self.stop_reason is not None:
-            yield TakeEndRow(
-                take=GIVEN_LATER,
-                stop_reason=self.stop_reason,
-                detail=self.detail,
-                user_faults=self.user_faults,
-                at=self.ended_at,
-            )
+        """The rows that follow the messages."""
+        if self.end is not None:
+            yield self.end
         yield from self.verdicts
         yield from self.checks
 
@@ -118,12 +83,6 @@ class WholeConversation:
 
 
 BulkRow = StoredRow | WholeConversation | ImportNote
-
-
-_INSERT_PLAIN: Final = (
-    "INSERT INTO message (seq, at, take, turn, speaker, text, finish, digest) "
-    "VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?)"
-)
 
 
 class Bulk:
@@ -165,8 +124,6 @@ class _BulkWriting:
     at: int
     """Milliseconds since 1970, for rows without a time of their own."""
     _waiting: dict[str, list[tuple[Value, ...]]] = field(default_factory=lambda: defaultdict(list))
-    _plain: list[tuple[int, int, PlainMessages]] = field(default_factory=list)
-    """The `seq` of a take's first message, its own `seq`, and the messages."""
     _count: int = 0
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -188,7 +145,7 @@ class _BulkWriting:
         for take in conversation.takes:
             self._insert(replace(take.begun, scenario_seq=self._scenario(take.begun)))
             seq = self.seq
-            for part in (*take.messages, *take.behind_messages()):
+            for part in (*take.messages, *take.behind_messages):
                 self._insert(part, seq)
         for unit in (*conversation.attempts, *conversation.states):
             self._insert(unit)
@@ -210,19 +167,7 @@ class _BulkWriting:
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
                 self.connection.executemany(INSERTS[table], rows)
-        if self._plain:
-            self.connection.executemany(_INSERT_PLAIN, self._plain_values())
-            self._plain.clear()
         self._count = 0
-
-    def _plain_values(self) -> Iterator[tuple[str | int | bytearray, ...]]:
-        """Yield the values of `_INSERT_PLAIN`."""
-        for first, take, messages in self._plain:
-            for index, text in enumerate(messages.texts):
-                # not bytes: sqlite3 searches long for an adapter of bytes, and of None
-                written, digest = bytearray(text), bytearray(messages.digests[index])
-                turn, speaker, finish = (index >> 1) + 1, _SPEAKERS[index & 1], messages.finishes
-                yield first + index, self.at, take, turn, speaker, written, finish[index], digest
 
     def _put_row(self, row: StoredRow, decided_values: Sequence[Value]) -> int:
         self.seq += 1
@@ -236,36 +181,21 @@ class _BulkWriting:
         before = _WrittenConversation()
         for take in conversation.takes:
             seq = self._put_row(take.begun, (self._scenario(take.begun),))
-            self._messages(take.messages, seq)
-            before.begin(has_reply=_has_reply(take.messages))
-            for row in take.behind_messages():
+            for message in take.messages:
+                # not `decided`, which would look for the end of a take that has none yet
+                self._put_row(message, message_decided(message, seq))
+            before.begin(has_reply=take.has_reply)
+            for row in take.behind_messages:
                 before.add(row, decided_values := decided(row, before, seq))
                 self._put_row(row, decided_values)
         for rest in (*conversation.attempts, *conversation.states):
             before.add(rest, decided_values := decided(rest, before, 0))
             self._put_row(rest, decided_values)
 
-    def _messages(self, messages: Sequence[MessageRow], take: int) -> None:
-        if isinstance(messages, PlainMessages):
-            if messages:
-                self._plain.append((self.seq + 1, take, messages))
-            self.seq += len(messages)
-            self._count += len(messages)
-            return
-        for message in messages:
-            # not `decided`, which would look for the end of a take that has none yet
-            self._put_row(message, message_decided(message, take))
-
     def _scenario(self, begun: TakeRow) -> int | None:
         if begun.scenario_seq is not None:
             return begun.scenario_seq
         return self._scenarios.get((begun.benchmark, begun.key.scenario_id))
-
-
-def _has_reply(messages: Sequence[MessageRow]) -> bool:
-    if isinstance(messages, PlainMessages):
-        return len(messages) > 1
-    return any(message.speaker is Speaker.TARGET for message in messages)
 
 
 class _WrittenConversation:

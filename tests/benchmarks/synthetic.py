@@ -38,6 +38,7 @@ from engine.store.tables import (
     Quote,
     ScenarioRow,
     StateRow,
+    TakeEndRow,
     TakeRow,
     Verdict,
 )
@@ -256,12 +257,13 @@ def _take(one: Made, number: int) -> WholeTake:
     said = one.said[:5] if one.failed else one.said
     messages = [_message(one, place, text) for place, text in enumerate(said)]
     if one.failed:
-        reason, detail = StopReason.TARGET_FAILED, "the server answered 500 eight times"
-        return WholeTake(begun=begun, messages=messages, stop_reason=reason, detail=detail)
+        detail = "the server answered 500 eight times"
+        end = TakeEndRow(take=GIVEN_LATER, stop_reason=StopReason.TARGET_FAILED, detail=detail)
+        return WholeTake(begun=begun, messages=messages, end=end)
     return WholeTake(
         begun=begun,
         messages=messages,
-        stop_reason=StopReason.TURN_LIMIT,
+        end=TakeEndRow(take=GIVEN_LATER, stop_reason=StopReason.TURN_LIMIT),
         verdicts=_verdicts(one),
     )
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,16 +12,14 @@ import pytest
 
 from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.errors import StoreError
-from engine.identity import message_digest
 from engine.store.bulk import (
     GIVEN_LATER,
     BulkRow,
-    PlainMessages,
     WholeConversation,
     WholeTake,
 )
 from engine.store.database import Store, open_store
-from engine.store.tables import MessageRow, StateRow, Verdict
+from engine.store.tables import MessageRow, StateRow, TakeEndRow, Verdict
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,
@@ -63,8 +59,9 @@ def ended(number: int, verdicts: list[Verdict]) -> WholeTake:
     return WholeTake(
         begun=take(number=number),
         messages=turns(GIVEN_LATER, 2),
-        stop_reason=StopReason.TURN_LIMIT,
-        detail="half \ud800 a pair",
+        end=TakeEndRow(
+            take=GIVEN_LATER, stop_reason=StopReason.TURN_LIMIT, detail="half \ud800 a pair"
+        ),
         verdicts=verdicts,
     )
 
@@ -98,52 +95,6 @@ def test_a_fresh_conversation_becomes_what_its_rows_one_by_one_become(tmp_path: 
         assert [[(one.finished, one.detail) for one in some] for some in takes] == [
             [(True, "half � a pair"), (True, "half � a pair"), (False, None)]
         ] * 2
-
-
-def test_messages_of_which_only_the_words_are_known_become_the_same_rows(tmp_path: Path) -> None:
-    texts = ["Plain.", "“Näher” 日本", "", "a\0b", "\x1f\U0001f600"]
-    plain = PlainMessages([one.encode() for one in texts], ["unknown"] * 4 + ["no content"])
-    assert [(one.turn, one.speaker, one.text) for one in plain] == [
-        (place // 2 + 1, (Speaker.USER, Speaker.TARGET)[place % 2], text)
-        for place, text in enumerate(texts)
-    ]
-    assert plain[1:3] == [plain[1], plain[2]]
-    stores: list[list[Any]] = []
-    for name, messages in {"quick.db": plain, "slow.db": list(plain)}.items():
-        taken = WholeTake(begun=take(), messages=messages, stop_reason=StopReason.UNKNOWN)
-        with written(tmp_path / name, WholeConversation(fresh=True, takes=[taken])) as store:
-            [only] = store.reader.takes(BENCHMARK)
-            assert only.finished
-        with closing(sqlite3.connect(tmp_path / name)) as connection:
-            rows = connection.execute("SELECT *, typeof(text), typeof(digest) FROM message")
-            stores.append([row[:1] + row[2:] for row in rows])  # without the time
-    assert stores[0] == stores[1]
-    assert len(stores[0]) == len(texts)
-
-
-def test_takes_that_share_a_transcript_have_it_each_with_its_digests(tmp_path: Path) -> None:
-    shared, other = (
-        PlainMessages([one.encode() for one in texts], ["unknown"] * 2)
-        for texts in (["Hello.", "Hello."], ["Hello.", "Good day."])
-    )
-    given = [shared, shared, other, shared]
-    conversations = [
-        WholeConversation(
-            fresh=True, takes=[WholeTake(begun=take(key(f"m01_s00{number}")), messages=messages)]
-        )
-        for number, messages in enumerate(given)
-    ]
-    with written(tmp_path / "crosswind.db", *conversations) as store:
-        takes = sorted(store.reader.takes(BENCHMARK), key=lambda one: one.key.scenario_id)
-        said = [store.reader.messages(one.seq) for one in takes]
-    assert [[one.text for one in some] for some in said] == [
-        [message.text for message in messages] for messages in given
-    ]
-    with closing(sqlite3.connect(tmp_path / "crosswind.db")) as connection:
-        for speaker, text, digest in connection.execute(
-            "SELECT speaker, text, digest FROM message"
-        ):
-            assert digest == message_digest(speaker, text)
 
 
 def test_what_comes_after_goes_on_counting_from_there(tmp_path: Path) -> None:
