@@ -1,12 +1,11 @@
 """The messages between a watcher and an engine: one JSON object a line, requests and answers.
 
-A watcher sends `{"v": 1, "id": 7, "ask": "board"}` and receives `{"id": 7, "ok": …}`, or `{"id": 7,
+A watcher sends `{"v": 2, "id": 7, "ask": "board"}` and receives `{"id": 7, "ok": …}`, or `{"id": 7,
 "error": "…"}` for an invalid request. Answers may arrive in another order than the requests. The
 engine sends one message unasked, before it closes: `{"id": 0, "goodbye": …}` with its last board.
 Unknown fields are ignored.
 
-Objects have the fields of their class; only conversation keys and rows of work are arrays, because
-one line may contain tens of thousands. The standard library reads and writes the JSON, because
+Objects have the fields of their class. The standard library reads and writes the JSON, because
 msgspec rejects lone surrogates, which a model may well send; msgspec then checks the values against
 the classes.
 """
@@ -15,8 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar, cast
@@ -27,10 +25,10 @@ from engine.benchmark import ConversationKey
 from engine.facts import LiveText, Speech
 from engine.link import Board, Identity, Request
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Incremented when one side begins to send what the other must not ignore."""
-LONGEST_LINE: Final = 4 * 1024 * 1024
-"""In bytes. Longer lines are refused."""
+LONGEST_LINE: Final = 16 * 1024 * 1024
+"""In bytes: one line may name tens of thousands of conversations. Longer lines are refused."""
 LONGEST_TEXT: Final = 256 * 1024
 """In bytes as sent: the most of a message that one answer contains; the rest is asked for next."""
 LONGEST_FAULT: Final = 300
@@ -132,7 +130,7 @@ class NumberedMessage(msgspec.Struct, frozen=True):
                 f"this engine speaks version {VERSION} of the link and the watcher version "
                 f"{version}: start both from one version of Crosswind"
             )
-        asked: WatcherMessage = _convert(_with_changes(self.fields, _FROM_ARRAYS), WatcherMessage)
+        asked: WatcherMessage = _convert(self.fields, WatcherMessage)
         return asked
 
 
@@ -182,9 +180,7 @@ _ENCODER: Final = json.JSONEncoder(
 
 def _json_value(value: object) -> Any:
     """The value in types that JSON has."""
-    return _with_changes(
-        msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=os.fspath), _TO_ARRAYS
-    )
+    return msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=os.fspath)
 
 
 # Reading
@@ -224,7 +220,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def read(value: object, kind: type[T]) -> T:
     """Validate a parsed value as `kind`. Raises `MessageError`."""
-    converted: T = _convert(_with_changes(value, _FROM_ARRAYS), kind)
+    converted: T = _convert(value, kind)
     return converted
 
 
@@ -245,68 +241,3 @@ def _from_text(kind: type, value: object) -> object:
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise NotImplementedError
-
-
-# Keys and rows as arrays, and back. No deeper than messages go, whatever arrives.
-
-Change = Callable[[Any], object]
-
-
-def _with_changes(value: Any, changes: Mapping[str, Change]) -> Any:
-    """Apply `changes` to those fields of an object that it has and that are not null."""
-    if not isinstance(value, dict):
-        return value
-    there = [name for name in changes.keys() & value.keys() if value[name] is not None]
-    return value | {name: changes[name](value[name]) for name in there}
-
-
-def _change_each(value: Any, change: Change) -> Any:
-    return [change(member) for member in value] if isinstance(value, list | tuple) else value
-
-
-def _changes(key: Change, row: Change) -> Mapping[str, Change]:
-    """The changes by field name; a name means the same in every message."""
-
-    def keys_by_benchmark(value: Any) -> object:
-        if not isinstance(value, dict):
-            return value
-        return {name: _change_each(keys, key) for name, keys in value.items()}
-
-    def speech(value: Any) -> object:
-        return _with_changes(value, {"key": key})
-
-    of_board: dict[str, Change] = {"speaking": lambda value: _change_each(value, speech)}
-    of_order: dict[str, Change] = {"again": keys_by_benchmark}
-    of_request: dict[str, Change] = {
-        "rows": lambda value: _change_each(value, row),
-        "order": lambda value: _with_changes(value, of_order),
-    }
-    return {
-        "key": key,
-        "speech": speech,
-        "request": lambda value: _with_changes(value, of_request),
-        "board": lambda value: _with_changes(value, of_board),
-        "goodbye": lambda value: _with_changes(value, of_board),
-        **of_board,
-        **of_request,
-        **of_order,
-    }
-
-
-def _array(value: dict[str, object]) -> object:
-    return list(value.values())
-
-
-def _object(*names: str) -> Change:
-    def change(value: object) -> object:
-        if isinstance(value, list) and len(value) == len(names):
-            return dict(zip(names, value, strict=True))
-        raise MessageError(_shortened(f"expected [{', '.join(names)}], got {reprlib.repr(value)}"))
-
-    return change
-
-
-_TO_ARRAYS: Final = _changes(_array, _array)
-_FROM_ARRAYS: Final = _changes(
-    key=_object("scenario_id", "target_id", "sample"), row=_object("benchmark", "unit")
-)

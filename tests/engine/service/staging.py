@@ -171,7 +171,7 @@ class Stranger:
         self.socket.sendall(line)
 
     def ask(self, **fields: object) -> None:
-        self.say(json.dumps({"v": 1, "id": 1, **fields}).encode() + b"\n")
+        self.say(json.dumps({"v": 2, "id": 1, **fields}).encode() + b"\n")
 
     def hear(self) -> Any:
         """None where the engine hung up."""

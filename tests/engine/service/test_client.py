@@ -168,7 +168,7 @@ def test_a_command_is_answered_and_its_effect_shows(stage: Stage) -> None:
 def test_a_command_that_names_too_much_is_refused_here(stage: Stage) -> None:
     stage.start()
     link = stage.link()
-    rows = tuple(WorkRow(BENCHMARK, "x" * 60 + str(number)) for number in range(60_000))
+    rows = tuple(WorkRow(BENCHMARK, "x" * 60 + str(number)) for number in range(200_000))
     answer = link.ask(Request(Command.RETRY, rows))
     assert not answer.accepted
     assert "name fewer" in answer.text

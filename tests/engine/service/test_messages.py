@@ -211,31 +211,32 @@ def test_what_is_not_known_is_ignored() -> None:
 
 def test_another_version_is_refused_by_name_of_both() -> None:
     question = read_question(b'{"v":9,"id":4,"ask":"board"}')
-    with pytest.raises(MessageError, match=r"version 1 of the link and the watcher version 9"):
+    with pytest.raises(MessageError, match=r"version 2 of the link and the watcher version 9"):
         question.read()
 
 
+A_KEY = {"scenario_id": "a", "target_id": "b"}
 NONSENSE: list[object] = [
     [],
     {},
-    {"id": "1", "v": 1, "ask": "board"},
-    {"id": True, "v": 1, "ask": "board"},
+    {"id": "1", "v": 2, "ask": "board"},
+    {"id": True, "v": 2, "ask": "board"},
     {"id": 1, "ask": "board"},
-    {"id": 1, "v": 1},
-    {"id": 1, "v": 1, "ask": "dance"},
-    {"id": 1, "v": 1, "ask": "text"},
-    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a"]},
-    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", "c"]},
-    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", 0], "cursor": -1},
-    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", 0], "speech": 3},
-    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": {"scenario_id": "a"}},
-    {"id": 1, "v": 1, "ask": "command"},
-    {"id": 1, "v": 1, "ask": "command", "request": {"command": "format"}},
-    {"id": 1, "v": 1, "ask": "command", "request": {"command": "retry", "rows": ["a"]}},
-    {"id": 1, "v": 1, "ask": "command", "request": {"command": "retry", "rows": {"a": 1}}},
-    {"id": 1, "v": 1, "ask": "command", "request": {"command": "run", "number": 1.5}},
-    {"id": 1, "v": 1, "ask": "command", "request": {"command": "run", "order": []}},
-    {"id": 1, "v": 1, "ask": "command", "request": {"command": "run", "stage": "dance"}},
+    {"id": 1, "v": 2},
+    {"id": 1, "v": 2, "ask": "dance"},
+    {"id": 1, "v": 2, "ask": "text"},
+    {"id": 1, "v": 2, "ask": "text", "benchmark": "a", "key": ["a", "b", 0]},
+    {"id": 1, "v": 2, "ask": "text", "benchmark": "a", "key": A_KEY, "cursor": -1},
+    {"id": 1, "v": 2, "ask": "text", "benchmark": "a", "key": A_KEY, "speech": 3},
+    {"id": 1, "v": 2, "ask": "text", "benchmark": "a", "key": {"scenario_id": "a"}},
+    {"id": 1, "v": 2, "ask": "text", "benchmark": "a", "key": {**A_KEY, "sample": "c"}},
+    {"id": 1, "v": 2, "ask": "command"},
+    {"id": 1, "v": 2, "ask": "command", "request": {"command": "format"}},
+    {"id": 1, "v": 2, "ask": "command", "request": {"command": "retry", "rows": ["a"]}},
+    {"id": 1, "v": 2, "ask": "command", "request": {"command": "retry", "rows": {"a": 1}}},
+    {"id": 1, "v": 2, "ask": "command", "request": {"command": "run", "number": 1.5}},
+    {"id": 1, "v": 2, "ask": "command", "request": {"command": "run", "order": []}},
+    {"id": 1, "v": 2, "ask": "command", "request": {"command": "run", "stage": "dance"}},
 ]
 
 
@@ -249,7 +250,7 @@ def test_nonsense_is_refused(value: object) -> None:
     "asked",
     [
         {"ask": "x" * 1_000_000},
-        {"ask": "text", "benchmark": "a", "key": ["x" * 1_000_000]},
+        {"ask": "text", "benchmark": "a", "key": {"x" * 1_000_000: 1}},
         {"ask": "command", "request": {"command": "x" * 1_000_000}},
     ],
     ids=["a question", "a key", "a command"],
@@ -257,8 +258,8 @@ def test_nonsense_is_refused(value: object) -> None:
 def test_a_refusal_says_where_and_holds_only_so_much_of_what_is_refused(
     asked: dict[str, object],
 ) -> None:
-    with pytest.raises(MessageError, match=r"expected \[scenario_id|at `\$\.") as refused:
-        read_question(json.dumps({"id": 1, "v": 1, **asked}).encode()).read()
+    with pytest.raises(MessageError, match=r"at `\$\.") as refused:
+        read_question(json.dumps({"id": 1, "v": 2, **asked}).encode()).read()
     assert len(str(refused.value)) < LONGEST_FAULT + 10
 
 
@@ -266,7 +267,7 @@ def test_a_question_as_deep_as_json_goes_is_read_no_deeper_than_messages_go() ->
     depth = sys.getrecursionlimit() // 2
     deep = b'{"request":' * depth + b"1" + b"}" * depth
     with pytest.raises(MessageError):
-        read_question(b'{"id":1,"v":1,"ask":"command","request":' + deep + b"}").read()
+        read_question(b'{"id":1,"v":2,"ask":"command","request":' + deep + b"}").read()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_a_question_as_deep_as_json_goes_is_read_no_deeper_than_messages_go() ->
         b"",
         b"board",
         b"\xff\xfe\x00",
-        b'{"id":1,"v":1,"ask":"board"',
+        b'{"id":1,"v":2,"ask":"board"',
         b'{"id":NaN}',
         b"[" * 100_000,
         b'{"id":' + b"9" * 10_000 + b"}",

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ from tests.approval import approve
 from tests.engine.service.staging import BENCHMARK, KEY, Stage, Stranger, a_speech
 from tests.waiting import Child, until
 
-TEXT = {"ask": "text", "benchmark": BENCHMARK, "key": [KEY.scenario_id, KEY.target_id, 0]}
+TEXT = {"ask": "text", "benchmark": BENCHMARK, "key": asdict(KEY)}
 
 
 def test_the_socket_is_the_users_alone(stage: Stage) -> None:
@@ -134,7 +134,7 @@ def test_another_user_is_told_so_and_hung_up_on(stage: Stage, uid: int | None) -
 def test_an_engine_says_who_it_is(stranger: Stranger) -> None:
     stranger.ask(ask="hello")
     engine = {"pid": 4711, "host": "here", "since": "2026-05-01T12:00:00+00:00"}
-    assert stranger.hear() == {"id": 1, "ok": {"version": 1, "engine": engine}}
+    assert stranger.hear() == {"id": 1, "ok": {"version": 2, "engine": engine}}
 
 
 def test_a_board_that_is_known_is_not_told_again(stage: Stage, stranger: Stranger) -> None:
@@ -154,7 +154,7 @@ def test_a_board_that_is_known_is_not_told_again(stage: Stage, stranger: Strange
 
 
 def test_many_who_ask_at_once_cost_the_engine_one_board(stage: Stage, stranger: Stranger) -> None:
-    question = json.dumps({"v": 1, "id": 1, "ask": "board"}).encode() + b"\n"
+    question = json.dumps({"v": 2, "id": 1, "ask": "board"}).encode() + b"\n"
     stranger.say(question * 500)
     answers = [stranger.hear()["ok"]["number"] for _ in range(500)]
     assert set(answers) == {1}
@@ -231,7 +231,7 @@ def test_others_are_answered_while_a_request_takes_its_time(
     assert stranger.hear()["ok"]["text"] == "pause at last"
 
 
-@pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[1]\n", b'{"v":1,"id":5}\n'])
+@pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[1]\n", b'{"v":2,"id":5}\n'])
 def test_a_line_of_nonsense_is_told_so_and_the_talk_goes_on(
     line: bytes, stranger: Stranger
 ) -> None:
@@ -242,7 +242,7 @@ def test_a_line_of_nonsense_is_told_so_and_the_talk_goes_on(
 
 
 def test_another_version_is_told_both(stranger: Stranger) -> None:
-    stranger.ask(v=2, id=8, ask="board")
+    stranger.ask(v=3, id=8, ask="board")
     heard = stranger.hear()
     assert heard["id"] == 8
     approve(heard["error"])
@@ -262,7 +262,7 @@ def test_a_line_that_never_ends_is_not_kept(stage: Stage, stranger: Stranger) ->
 def test_a_watcher_that_floods_the_engine_leaves_it_room(stage: Stage, stranger: Stranger) -> None:
     """Both are answered while thousands of questions of one of them wait."""
     stage.engine.speak("x" * 1000)
-    question = json.dumps({"v": 1, "id": 1, **TEXT}).encode() + b"\n"
+    question = json.dumps({"v": 2, "id": 1, **TEXT}).encode() + b"\n"
     stranger.say(question * 500)
     other = Stranger(stage.path)
     other.ask(ask="board")
@@ -297,7 +297,7 @@ sys.stdin.read()
 
 def test_a_watcher_that_is_stopped_holds_nobody_up(stage: Stage, stranger: Stranger) -> None:
     stage.engine.speak("x" * LONGEST_TEXT)
-    question = json.dumps({"v": 1, "id": 1, **TEXT})
+    question = json.dumps({"v": 2, "id": 1, **TEXT})
     with Child(
         [sys.executable, "-c", STOPPED, str(stage.path), question],
         stdin=subprocess.PIPE,
