@@ -202,9 +202,7 @@ def _done_line(report: BenchmarkReport, *, dry: bool) -> str:
     if report.refused:
         return "not taken"
     if report.unchanged is not None:
-        dropped = f"; {plural(report.dropped, 'row')} dropped" if report.dropped else ""
-        conversations = plural(report.unchanged, "conversation")
-        return f"unchanged since it was imported: {conversations}{dropped}"
+        return f"unchanged since it was imported: {plural(report.unchanged, 'conversation')}"
     known = sum(file.known for file in report.files)
     there = f"; {plural(known, 'row')} there already" if known else ""
     dropped = f"; {plural(report.dropped, 'row')} dropped" if report.dropped else ""

@@ -124,8 +124,6 @@ class Conversations:
     scores: PendingScores
     targets: dict[str, UnknownTarget] = field(default_factory=dict)
     """Every target in the files, by our name."""
-    has_waiting: bool = False
-    """Whether there are verdicts on conversations that neither files nor store have."""
     _seen: dict[ConversationKey, tuple[str, int, int]] = field(default_factory=dict)
     """File and row in which each conversation was found first, and a hash of its text."""
     _sound: set[str] = field(default_factory=set)
@@ -411,7 +409,6 @@ class Conversations:
             key = None if ours is None else ConversationKey(scenario, ours, sample)
             finished = [] if key is None else self._finished_takes(key)
             if not finished:
-                self.has_waiting = True
                 what = f"{scenario} of {theirs}, sample {sample}: no file has this conversation"
                 hint = "a verdict is kept with its conversation: import that too"
                 for score in scores:

@@ -137,7 +137,7 @@ class Importer:
             self.watcher.begin(name, size)
         found = None
         if self.reader is not None and not self.anew:
-            found = unchanged(self.reader, name, SourceFiles(source, folder.root), of, benchmark)
+            found = unchanged(self.reader, name, SourceFiles(source, folder.root), of)
         if found is None:
             context = self._context(source, folder, models, benchmark, definition, of)
             rows = BenchmarkRows(context)
@@ -145,6 +145,8 @@ class Importer:
             found = rows.found
         else:
             self.watcher.read(size)
+            benchmark.unchanged, benchmark.samples = found.conversations, found.samples
+            benchmark.targets = set(found.targets)
         report.placed += await self._write_definition(
             source, folder.root, name, definition, found.metrics_named
         )

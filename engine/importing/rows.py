@@ -161,7 +161,8 @@ class BenchmarkRows:
         """What the files hold besides rows."""
         conversations = self._conversations
         metrics_named = self._scenario_import.metrics_named
-        return FilesImport(conversations.count, conversations.targets, metrics_named)
+        samples = conversations.samples
+        return FilesImport(conversations.count, conversations.targets, metrics_named, samples)
 
     def rows(self) -> Iterator[BulkRow]:
         """Yield all rows. Raises `InputError` if a folder cannot be read."""
@@ -175,13 +176,13 @@ class BenchmarkRows:
             raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
         report.mapped |= self._context.names.mapped
         report.targets = set(self._conversations.targets)
-        report.samples = self._conversations.samples
+        report.samples = self.found.samples
         # after the rows, as it says how many there are
         if report.is_new:
             yield self._note()
-        if not self._conversations.has_waiting:
+        if not report.failed:
             context = self._context
-            yield self.found.note(context.name, context.files, context.made_from, report)
+            yield self.found.note(context.name, context.files, context.made_from)
 
     def _all_rows(self) -> Iterator[BulkRow]:
         source = self._context.source

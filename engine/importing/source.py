@@ -49,23 +49,10 @@ class Source:
 
     def name_of(self, path: Path) -> str:
         """Return a file's name, which does not depend on where the source is."""
-        text = str(path)
-        for place, folder in self._places():
-            if text.startswith(folder):
-                return place + text[len(folder) :]
-        return text
-
-    def path(self, name: str) -> Path:
-        """Return the path of a file of this name."""
-        for place, folder in self._places():
-            if name.startswith(place):
-                return Path(folder + name[len(place) :])
-        return Path(name)
-
-    def _places(self) -> Iterator[tuple[str, str]]:
-        yield "files", str(self.folder)
-        if self.cache is not None:
-            yield "cache", str(self.cache)
+        is_cached = self.cache is not None and path.is_relative_to(self.cache)
+        folder = self.cache if is_cached and self.cache else self.folder
+        place = "cache" if is_cached else "files"
+        return f"{place}/{path.relative_to(folder)}" if path.is_relative_to(folder) else str(path)
 
 
 @dataclass(frozen=True, slots=True)

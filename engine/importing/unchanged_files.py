@@ -4,21 +4,23 @@ again.
 In the transaction of a benchmark's rows, a note is stored of what they were made from: the bytes of
 each file, the definition, the models, the jury, the program. A later import of the same imports
 nothing if the store still has these rows. What was played and judged since does not matter, as rows
-are only added.
+are only added. There is no note of files with a fault: it is told each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from engine.benchmark import Metric
-from engine.errors import InputError, Problem
+from engine.errors import InputError
 from engine.identity import program_digest
-from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
+from engine.importing.report import UnknownTarget
 from engine.importing.source import Source, SourceFiles, json_files
 from engine.jury import Jury
 from engine.store.imports import ImportNote
@@ -50,56 +52,29 @@ class FilesImport:
     """What the import of one source's files found, besides rows."""
 
     conversations: int
-    targets: Mapping[str, UnknownTarget]
+    targets: dict[str, UnknownTarget]
     """Every target in the files, by our name."""
-    metrics_named: Mapping[str, str]
+    metrics_named: dict[str, str]
     """The names of metrics in published files, by metric id."""
+    samples: int
+    """The most samples of a scenario that a target has."""
 
-    def note(
-        self, benchmark: str, files: SourceFiles, made_from: str, report: BenchmarkReport
-    ) -> ImportNote:
+    def note(self, benchmark: str, files: SourceFiles, made_from: str) -> ImportNote:
         """Return the note to be written after the rows."""
-        source = files.source
-        found = {
-            "conversations": self.conversations,
-            "files": [_file_text(source, file) for file in report.files],
-            "mapped": report.mapped,
-            "notes": dict(report.notes),
-            "samples": report.samples,
-            "targets": [asdict(target) for target in self.targets.values()],
-            "metrics": dict(self.metrics_named),
-        }
-        digest = f"{made_from} {files.digest}"
-        return ImportNote(
-            benchmark=benchmark, source=_source_kind(source), digest=digest, found=found
-        )
+        kind, digest = _source_kind(files.source), f"{made_from} {files.digest}"
+        found = msgspec.to_builtins(self)
+        return ImportNote(benchmark=benchmark, source=kind, digest=digest, found=found)
 
 
 def _source_kind(source: Source) -> str:
     return f"{'published' if source.published else 'files'}/{source.name}"
 
 
-def _file_text(source: Source, file: FileReport) -> dict[str, Any]:
-    problems = [
-        {
-            **asdict(problem),
-            "path": None if problem.path is None else source.name_of(problem.path),
-        }
-        for problem in file.problems
-    ]
-    return {
-        "name": source.name_of(file.path),
-        "rows": file.rows,
-        "dropped": file.dropped,
-        "problems": problems,
-    }
-
-
 def unchanged(
-    reader: Reader, benchmark: str, files: SourceFiles, made_from: str, report: BenchmarkReport
+    reader: Reader, benchmark: str, files: SourceFiles, made_from: str
 ) -> FilesImport | None:
-    """Complete the report of unchanged files; None if anything may have changed, and then the
-    report is left alone. Reads the bytes of all files, but parses none."""
+    """Return what was found in these files when they were imported; None if anything may have
+    changed. Reads the bytes of all files, but parses none."""
     source = files.source
     noted = reader.imported(benchmark, _source_kind(source))
     if noted is None or not noted.digest.startswith(made_from):
@@ -111,27 +86,7 @@ def unchanged(
         return None  # reported when the files are imported
     if noted.digest != f"{made_from} {files.digest}":
         return None
-    note = noted.found
-    report.unchanged = note["conversations"]
-    report.files += [_file_report(source, entry) for entry in note["files"]]
-    report.mapped |= note["mapped"]
-    report.notes.update(note["notes"])
-    report.samples = note["samples"]
-    targets = {entry["id"]: UnknownTarget(**entry) for entry in note["targets"]}
-    report.targets = set(targets)
-    return FilesImport(note["conversations"], targets, note["metrics"])
-
-
-def _file_report(source: Source, noted: Mapping[str, Any]) -> FileReport:
-    rows, dropped = noted["rows"], noted["dropped"]
-    problems = [
-        Problem(
-            **{**problem, "path": None if problem["path"] is None else source.path(problem["path"])}
-        )
-        for problem in noted["problems"]
-    ]
-    path = source.path(noted["name"])
-    return FileReport(path, rows, known=rows - dropped, dropped=dropped, problems=problems)
+    return msgspec.convert(noted.found, FilesImport)
 
 
 def _files(source: Source) -> Iterator[Path]:
