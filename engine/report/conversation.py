@@ -280,24 +280,6 @@ def shown_take(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def copied_take(conversation: Conversation) -> dict[str, Any]:
-    """The object that the app copies for a take."""
-    judged = "present passed unscored justification quotes marks served_by"
-    return {
-        **take_values(conversation.take, "conv_id benchmark take"),
-        "target_model": conversation.take.model,
-        **take_values(conversation.take, "user_model scripted stop_reason detail"),
-        "transcript": [
-            message_values(message, "turn role content landmark thought served_by")
-            for message in conversation.messages
-        ],
-        "verdicts": [
-            verdict_values(verdict, f"metric_id metric_type judge pass {judged}")
-            for verdict in conversation.verdicts
-        ],
-    }
-
-
 def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
     """The header, and a row for each verdict; rows end with CR LF, as in RFC 4180."""
     yield csv_line(COLUMNS)

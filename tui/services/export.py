@@ -158,12 +158,12 @@ def _every_take(
     reader: Reader, subject: Subject, counts: Counts | None, hide: Hide, *, markdown: bool
 ) -> str:
     # imported with the first file, like the tables of other formats: no frame waits these 16 ms
-    from engine.report.conversation import copied_take, document, takes
+    from engine.report.conversation import as_object, document, takes
 
     all_takes = map(hide, takes(reader, subject.benchmark, subject.key, counts))
     if markdown:
         return "\n".join(line for take in all_takes for line in (*document(take), ""))
-    return json.dumps([copied_take(conversation) for conversation in all_takes], indent=2) + "\n"
+    return json.dumps([as_object(conversation) for conversation in all_takes], indent=2) + "\n"
 
 
 ID: Final = ChoiceOption("i", "its id", "")
