@@ -1,4 +1,4 @@
-"""Lines of text about a judge's calibration against people's labels."""
+"""A judge's calibration against people's labels, as sections and in words."""
 
 from __future__ import annotations
 
@@ -10,54 +10,85 @@ from engine.analysis.calibration import (
     Calibration,
     Confusion,
     JudgesCompared,
-    MetricCounts,
     RateOf,
 )
+from engine.analysis.figures import Figure
 from engine.analysis.findings import p_value_words, with_ends
+from engine.analysis.sections import (
+    Block,
+    Cell,
+    Name,
+    Row,
+    Section,
+    Sentence,
+    ShareCell,
+    Table,
+    TableColumn,
+)
 from engine.display import percent, plural, span
 from engine.statistics.agreement import Agreement
-from engine.statistics.calibration import Accuracy, MissingReason, RoganGladen, Share
+from engine.statistics.calibration import Accuracy, MissingReason, Share
+from engine.statistics.distributions import Interval
 
 
-def calibration_lines(calibration: Calibration, undecided: int = 0) -> Iterator[str]:
-    """The calibration as lines; with too few labels, only counts. `undecided` conversations are
-    left out until a person decides between their labels."""
+def against_words(calibration: Calibration, undecided: int = 0) -> str:
+    """`40 labels on 12 base scenarios`; `undecided` conversations are left out until a person
+    decides between their labels."""
+    labels, scenarios = calibration.labels, calibration.clusters
+    words = f"{plural(labels, 'label')} on {plural(scenarios, 'base scenario')}"
+    if undecided:
+        words += f"; {undecided:,} more {'awaits' if undecided == 1 else 'await'} a decision"
+    return words
+
+
+def calibration_sections(calibration: Calibration) -> list[Section]:
+    """With too few labels, only counts."""
+    found = [_accuracy(calibration)]
+    if calibration.labels >= LEAST_LABELS:
+        found.append(_rates(calibration))
+    found += [_counts(calibration), _differences(calibration)]
+    return [section for section in found if section.blocks]
+
+
+def _accuracy(calibration: Calibration) -> Section:
+    blocks: list[Block] = []
     if not calibration.labels:
-        yield f"no label is about a conversation that {calibration.judge} has judged"
-        return
-    more = f"; {undecided:,} more {'awaits' if undecided == 1 else 'await'} a decision"
-    yield (
-        f"{calibration.judge} against {plural(calibration.labels, 'label')} on "
-        f"{plural(calibration.clusters, 'base scenario')}{more if undecided else ''}"
-    )
+        blocks.append(Sentence("No label is about a conversation that it has judged."))
+    elif calibration.labels < LEAST_LABELS:
+        blocks.append(Sentence(f"Fewer than {LEAST_LABELS} labels: only counts are reported."))
+    else:
+        blocks.append(_shares("", calibration.accuracy, calibration.agreement))
+        blocks += [
+            _shares(
+                Name(f"{part.of}, {plural(part.labels, 'label')}"), part.accuracy, part.agreement
+            )
+            for part in (*calibration.by_metric, *calibration.by_target)
+            if part.accuracy is not None
+        ]
     if calibration.unjudged:
-        yield f"{plural(calibration.unjudged, 'more label')}: it gave no usable verdict there"
-    if calibration.labels < LEAST_LABELS:
-        yield f"fewer than {LEAST_LABELS} labels: only counts are reported"
-        yield from _counts(calibration.metrics)
-        return
-    yield from _figures(calibration.accuracy, calibration.agreement)
-    for rate in calibration.rates:
-        yield from _rate(rate)
-    yield needed_words(calibration)
-    yield from _counts(calibration.metrics)
-    for part in (*calibration.by_metric, *calibration.by_target):
-        if part.accuracy is not None:
-            yield f"{part.of}, {plural(part.labels, 'label')}:"
-            yield from (f"  {line}" for line in _figures(part.accuracy, part.agreement))
-            if part in calibration.by_metric:
-                yield from (f"  {line}" for line in _rate(part.rate))
+        more = plural(calibration.unjudged, "more label")
+        blocks.append(Sentence(f"{more}: it gave no usable verdict there."))
+    why = (
+        "Each label is weighted by what it stands for, and labels of one base scenario are one "
+        "cluster."
+    )
+    return Section("accuracy", "How often it is right", blocks, why)
 
 
-def _figures(accuracy: Accuracy, agreed: Agreement | None) -> Iterator[str]:
-    for name, share, among in shares_of(accuracy):
-        if share is None:
-            yield f"{name}: not known, 0 labels {among}"
-        else:
-            ends = span(share.interval.low, share.interval.high)
-            yield f"{name} {percent(share.value)} {ends}, {plural(share.labels, 'label')} {among}"
-    if beyond := beyond_chance(agreed):
-        yield beyond
+def _shares(title: str | Name, accuracy: Accuracy, agreement: Agreement | None) -> Table:
+    rows = [Row(Name(name), _share(share, among)) for name, share, among in shares_of(accuracy)]
+    return Table(_SHARES, rows, _beyond_chance(agreement), title, whole=True)
+
+
+def _beyond_chance(agreement: Agreement | None) -> str:
+    """AC1 and κ with their intervals; empty where neither is known."""
+    figures = () if agreement is None else (("AC1", agreement.ac1), ("κ", agreement.kappa))
+    shown = [
+        f"{name} {with_ends(figure.value, figure.interval)}"
+        for name, figure in figures
+        if figure is not None
+    ]
+    return f"Agreement beyond chance: {', '.join(shown)}." if shown else ""
 
 
 def shares_of(accuracy: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
@@ -71,35 +102,62 @@ def shares_of(accuracy: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
     )
 
 
-def beyond_chance(agreement: Agreement | None) -> str:
-    """AC1 and κ with their intervals; empty where neither is known."""
-    if agreement is None:
-        return ""
-    figures = (("AC1", agreement.ac1), ("κ", agreement.kappa))
-    shown = [
-        f"{name} {with_ends(coefficient.value, coefficient.interval)}"
-        for name, coefficient in figures
-        if coefficient is not None
+_SHARES: Final = (
+    TableColumn("Figure", "figure"),
+    TableColumn("Share [95%]", "share [95%]"),
+    TableColumn("Rests on", "rests on"),
+)
+
+
+def _share(share: Share | None, among: str) -> list[Cell]:
+    if share is None:
+        return [None, f"0 labels {among}"]
+    rests_on = f"{plural(share.labels, 'label')} {among}"
+    return [_between(share.value, share.interval), rests_on]
+
+
+def _between(value: float, interval: Interval) -> ShareCell:
+    return ShareCell(Figure(value, interval.low, interval.high))
+
+
+def _rates(calibration: Calibration) -> Section:
+    named = [(rate.of or "all targets", rate) for rate in calibration.rates]
+    named += [(part.of, part.rate) for part in calibration.by_metric]
+    rows = [Row(Name(name), _rate(rate)) for name, rate in named]
+    reasons = dict.fromkeys(rate.rogan_gladen.reason for _, rate in named)
+    missing = [_NO_ROGAN_GLADEN[reason] for reason in reasons if reason in _NO_ROGAN_GLADEN]
+    note = f"Rogan-Gladen cannot correct everywhere: {'; '.join(missing)}." if missing else ""
+    table = Table(_RATES, rows, note, whole=True)
+    why = (
+        "Corrected: the judge's rate over all conversations, and to it what the labels say that it "
+        "is wrong by (prediction-powered inference). Rogan and Gladen's stands beside it."
+    )
+    needed = Sentence(f"{needed_words(calibration).capitalize()}.")
+    return Section("rates", "Pass rates, as judged and corrected", [table, needed], why)
+
+
+_RATES: Final = (
+    TableColumn("Of", "of"),
+    TableColumn("As judged", "judged"),
+    TableColumn("Corrected [95%]", "corrected"),
+    TableColumn("Rogan-Gladen [95%]", "Rogan-Gladen"),
+    TableColumn("Labels", "labels"),
+)
+
+
+def _rate(rate: RateOf) -> list[Cell]:
+    powered, gladen = rate.powered, rate.rogan_gladen
+    few = rate.powered_reason is MissingReason.FEW_LABELS
+    return [
+        ShareCell(Figure(rate.judged)),
+        ("too few labels" if few else "takes two base scenarios")
+        if powered is None
+        else _between(powered.value, powered.interval),
+        None
+        if gladen.value is None or gladen.interval is None
+        else _between(gladen.value, gladen.interval),
+        f"{rate.labels:,}",
     ]
-    return f"agreement beyond chance: {', '.join(shown)}" if shown else ""
-
-
-def _rate(rate: RateOf) -> Iterator[str]:
-    who = rate.of or "all targets"
-    if rate.powered is None:
-        yield f"{who}: {percent(rate.judged)} pass; {uncorrected_words(rate)}"
-        return
-    ends = span(rate.powered.interval.low, rate.powered.interval.high)
-    corrected = f"corrected for the judge's errors {percent(rate.powered.value)} {ends}"
-    yield f"{who}: {percent(rate.judged)} pass; {corrected}{_by_errors(rate.rogan_gladen)}"
-
-
-def uncorrected_words(rate: RateOf) -> str:
-    """Why a rate is not corrected for the judge's errors."""
-    labels = plural(rate.labels, "label")
-    if rate.powered_reason is MissingReason.FEW_LABELS:
-        return f"{labels}, too few to correct"
-    return f"{labels}, not corrected, which takes two base scenarios"
 
 
 _NO_ROGAN_GLADEN: Final = {
@@ -108,14 +166,6 @@ _NO_ROGAN_GLADEN: Final = {
     "absent in two",
     MissingReason.CHANCE: "the labels do not show that the judge is better than chance",
 }
-
-
-def _by_errors(corrected: RoganGladen) -> str:
-    if corrected.value is None or corrected.interval is None:
-        why = "" if corrected.reason is None else _NO_ROGAN_GLADEN.get(corrected.reason, "")
-        return f"; Rogan-Gladen cannot correct: {why}"
-    ends = span(corrected.interval.low, corrected.interval.high)
-    return f"; Rogan-Gladen {percent(corrected.value)} {ends}"
 
 
 def needed_words(calibration: Calibration) -> str:
@@ -128,19 +178,48 @@ def needed_words(calibration: Calibration) -> str:
     return f"no number of labels makes {wide}: the base scenarios vary too much"
 
 
-def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:
-    for metric in metrics:
-        yield (
-            f"{metric.metric_id}: {plural(metric.labels, 'label')}; "
-            f"both present {metric.both_present}, only the judge {metric.only_judge}, "
-            f"only people {metric.only_people}, both absent {metric.both_absent}"
+def _counts(calibration: Calibration) -> Section:
+    rows = [
+        Row(
+            Name(one.metric_id),
+            [
+                f"{count:,}"
+                for count in (one.both_present, one.only_judge, one.only_people, one.both_absent)
+            ],
         )
+        for one in calibration.metrics
+    ]
+    blocks = [Table(_COUNTS, rows)] if rows else []
+    return Section("counts", "How labels and the judge fall", blocks, "Unweighted.")
 
 
-def confusion_words(confusion: Confusion, judge: str) -> str:
-    """`people present, offline:evaluator absent`."""
+_COUNTS: Final = (
+    TableColumn("Metric", "metric"),
+    TableColumn("Both present", "both present"),
+    TableColumn("Only the judge", "only the judge"),
+    TableColumn("Only people", "only people"),
+    TableColumn("Both absent", "both absent"),
+)
+
+
+def _differences(calibration: Calibration) -> Section:
+    rows = [Row(Name(one.conv_id), _sides(one), one) for one in calibration.confusions]
+    blocks = [Table(_DIFFERENCES, rows)] if rows else []
+    why = "Each can be read with `crosswind show ID`."
+    return Section("confusions", "Where they differ", blocks, why)
+
+
+_DIFFERENCES: Final = (
+    TableColumn("Conversation", "conversation"),
+    TableColumn("People", "people"),
+    TableColumn("The judge", "the judge"),
+    TableColumn("Reply", "reply"),
+)
+
+
+def _sides(confusion: Confusion) -> list[Cell]:
     words = ("present", "absent") if confusion.people else ("absent", "present")
-    return f"people {words[0]}, {judge} {words[1]}"
+    return [*words, None if confusion.turn is None else f"{confusion.turn}"]
 
 
 def comparison_lines(left: str, right: str, comparisons: Sequence[JudgesCompared]) -> Iterator[str]:
@@ -149,7 +228,7 @@ def comparison_lines(left: str, right: str, comparisons: Sequence[JudgesCompared
             yield f"{half.split}: no label that both have judged"
             continue
         both = ((left, half.left), (right, half.right))
-        shares = (f"{name} {_of_share(share)}" for name, share in both)
+        shares = (f"{name} {_share_words(share)}" for name, share in both)
         yield (
             f"{half.split}: {plural(half.labels, 'label')}; right: {', '.join(shares)}; "
             f"only {left} right {half.contest.only_left}, only {right} {half.contest.only_right}, "
@@ -157,5 +236,5 @@ def comparison_lines(left: str, right: str, comparisons: Sequence[JudgesCompared
         )
 
 
-def _of_share(share: Share) -> str:
+def _share_words(share: Share) -> str:
     return f"{percent(share.value)} {span(share.interval.low, share.interval.high)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from engine.analysis.calibration import Confusion
 from engine.analysis.comparability import Exposure
 from engine.analysis.figures import (
     Analysis,
@@ -26,6 +27,8 @@ from engine.analysis.findings import (
     agreement_subject,
     coefficient,
     pairs_by_kind,
+    points_interval,
+    signed_points,
 )
 from engine.benchmark import Track
 from engine.display import joined_names, percent, plural, span
@@ -96,7 +99,24 @@ class Amount(NamedTuple):
         return f"{self.part:,} of {self.of:,}"
 
 
-Cell = str | Name | ShareCell | CoefficientCell | Amount | Estimate | None
+class Change(NamedTuple):
+    """A share before and after something was changed."""
+
+    before: float
+    after: float
+
+
+class Shift(NamedTuple):
+    """How far a share moves, with the interval of that; `sure` where it excludes 0."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    sure: bool
+
+
+Cell = str | Name | ShareCell | CoefficientCell | Amount | Change | Shift | Estimate | None
 """A text of ours, foreign text, or a figure by its type; None where there is nothing."""
 
 
@@ -109,7 +129,7 @@ class TableColumn(NamedTuple):
 class Row(NamedTuple):
     name: Name
     cells: Sequence[Cell]
-    behind: VerdictScope | None = None
+    behind: VerdictScope | Confusion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,9 @@ class Table:
     columns: Sequence[TableColumn]
     rows: Sequence[Row]
     note: str = ""
+    title: str | Name = ""
+    whole: bool = False
+    """Whether shares have their intervals beside them also where there is little room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +216,8 @@ def sections(analysis: Analysis) -> list[Section]:
     return [section for section in found if section.blocks]
 
 
-def cell_text(cell: Cell) -> str:
-    """What a cell says where there is only text."""
+def cell_text(cell: Cell, *, whole: bool = False) -> str:
+    """What a cell says where there is only text; with `whole`, a share with its interval."""
     match cell:
         case None:
             return "—"
@@ -202,10 +225,16 @@ def cell_text(cell: Cell) -> str:
             return cell
         case Name():
             return f"{cell.id} {cell.text}" if cell.id else cell.text
-        case ShareCell():
-            return percent(cell.figure.value)
+        case ShareCell(figure):
+            ends = span(figure.low, figure.high) if whole else ""
+            return f"{percent(figure.value)} {ends}".rstrip()
         case CoefficientCell():
             return "—" if cell.figure is None else coefficient(cell.figure.value)
+        case Change():
+            return f"{percent(cell.before)} → {percent(cell.after)}"
+        case Shift():
+            ends = points_interval(cell.low, cell.high)
+            return f"{signed_points(cell.value)} {ends}{' !' if cell.sure else ''}".rstrip()
         case Amount():
             return cell.words
         case Estimate():

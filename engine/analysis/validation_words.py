@@ -7,9 +7,30 @@ from math import factorial
 from typing import Final
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.analysis.findings import NO_ALPHA, points, points_interval, with_ends
+from engine.analysis.findings import (
+    NO_ALPHA,
+    coefficient_interval,
+    points,
+    points_interval,
+    with_ends,
+)
+from engine.analysis.sections import (
+    Block,
+    Cell,
+    Change,
+    Name,
+    Row,
+    Section,
+    Sentence,
+    Shift,
+    Table,
+    TableColumn,
+    VerdictScope,
+)
 from engine.analysis.validation_figures import (
+    ALL_TARGETS,
     OrderChange,
+    RateShift,
     ReorderedPair,
     ReplayFloor,
     TrackReport,
@@ -18,7 +39,7 @@ from engine.analysis.validation_figures import (
 from engine.benchmark import Role, Track
 from engine.branches import Branch
 from engine.display import plural
-from engine.statistics.agreement import Agreement
+from engine.statistics.agreement import Agreement, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 
@@ -58,6 +79,92 @@ _OF_STANCE: Final = (
 NOT_STATED: Final = (
     "That it holds is not shown: no bound (`validation.equivalence_points` of config.yaml) was "
     "stated before this run began."
+)
+
+
+LEGEND: Final = (
+    "Rates in per cent and shifts in points, each rounded by itself; [all shifts at once in 95% of "
+    "such runs]; ! significant."
+)
+
+
+def swap_words(report: ValidationReport) -> str:
+    """`strict-judge as evaluator in place of judge`."""
+    instead = "once more" if report.swap.is_replay else f"in place of {report.before}"
+    return f"{report.after} as {report.swap.role.value} {instead}"
+
+
+def validation_sections(report: ValidationReport, played: str | None = None) -> list[Section]:
+    """`played` is the benchmark that holds the verdicts behind the rates."""
+    found = [_track_section(report, track, played) for track in report.tracks]
+    if report.agreement is not None and report.flips is not None:
+        found.append(_both_sides(report, report.agreement, report.flips))
+    says = [Sentence(text) for text in report.says]
+    if report.unscored_before or report.unscored_after:
+        unscored = f"{report.unscored_before:,} before, {report.unscored_after:,} after"
+        says.insert(0, Sentence(f"Unscored: {unscored}."))
+    return [*found, Section("says", "What this shows", says)]
+
+
+def _track_section(report: ValidationReport, track: TrackReport, played: str | None) -> Section:
+    judge = report.after if report.swap.role is Role.EVALUATOR else None
+    rows = []
+    for shift in (track.together, *track.shifts):
+        targets = () if shift.target == ALL_TARGETS else (shift.target,)
+        behind = VerdictScope(targets, track=track.track, benchmark=played, judge=judge)
+        rows.append(Row(Name(shift.target), _shifted(shift), behind))
+    sentences = [order_words(track)]
+    if over := _over_targets(track):
+        sentences.append(f"For other targets like these: {over}")
+    sentences += map(change_words, track.changed)
+    sentences += floor_words(report, track.track)
+    blocks: list[Block] = [Table(_SHIFTS, rows, LEGEND), *map(Sentence, sentences)]
+    return Section(track.track.value, f"{track.track.value.capitalize()} metrics", blocks)
+
+
+_SHIFTS: Final = (
+    TableColumn("Target", "target"),
+    TableColumn("Before and after", "before, after"),
+    TableColumn("Shift in points [95%]", "shift"),
+    TableColumn("Conversations", "rows"),
+    TableColumn("Scenarios", "scenarios"),
+)
+
+
+def _shifted(shift: RateShift) -> list[Cell]:
+    known = shift.interval
+    low, high = (None, None) if known is None else (known.low, known.high)
+    return [
+        Change(shift.before, shift.after),
+        Shift(shift.shift, low, high, shift.p, shift.sure),
+        f"{shift.rows:,}",
+        f"{shift.base_scenarios:,}",
+    ]
+
+
+def _over_targets(track: TrackReport) -> str:
+    """The coefficients' intervals over targets; empty for too few targets to generalise."""
+    return " · ".join(
+        f"{name} {coefficient_interval(correlation.targets)}"
+        for name, correlation in (("tau-b", track.tau_b), ("rho", track.rho))
+        if correlation is not None and correlation.targets is not None
+    )
+
+
+def _both_sides(report: ValidationReport, agreement: Agreement, flips: Flips) -> Section:
+    rows = [
+        Row(Name("passed before"), [f"{flips.both:,}", f"{flips.left_only:,}"]),
+        Row(Name("failed before"), [f"{flips.right_only:,}", f"{flips.neither:,}"]),
+    ]
+    sentences = (agreement_words(agreement), *floor_words(report))
+    title = f"Both sides on the same {plural(report.conversations, 'conversation')}"
+    return Section("sides", title, [Table(_FLIPS, rows), *map(Sentence, sentences)])
+
+
+_FLIPS: Final = (
+    TableColumn("Before", "before"),
+    TableColumn("Passes after", "passes after"),
+    TableColumn("Fails after", "fails after"),
 )
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, Split
-from engine.analysis.calibration_words import calibration_lines, comparison_lines, confusion_words
+from engine.analysis.calibration_words import against_words, calibration_sections, comparison_lines
 from engine.cli.commands.people import CalibrateCommand, LabelCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
 from engine.cli.pages import HtmlPage
 from engine.cli.person_labels import PersonDisputes, PersonSample, definition_of
+from engine.cli.section_lines import NARROW_LAYOUT, section_lines
 from engine.cli.session import Session, open_session, open_to_read
 from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
@@ -350,10 +351,10 @@ def run_calibrate(arguments: CalibrateCommand) -> int:
 
 def _print_calibrations(labelled: LabelledJudges, calibrations: Sequence[Calibration]) -> None:
     for calibration in calibrations:
-        for line in calibration_lines(calibration, len(labelled.labels.disputed)):
+        against = against_words(calibration, len(labelled.labels.disputed))
+        out(f"{calibration.judge} against {against}")
+        for line in section_lines(calibration_sections(calibration), NARROW_LAYOUT):
             out(line)
-        for confusion in calibration.confusions:
-            out(f"  {confusion.conv_id}: {confusion_words(confusion, calibration.judge)}")
         out()
     for line in labelled.notes():
         out(line)

@@ -14,12 +14,11 @@ from engine.analysis.sections import (
     CoefficientCell,
     Forest,
     Grid,
-    Row,
+    Name,
     Section,
     Sentence,
     ShareCell,
     Table,
-    TableColumn,
     cell_text,
     whose,
 )
@@ -52,14 +51,14 @@ def section_lines(sections: Iterable[Section], page: TableLayout) -> Iterator[st
                 case Sentence():
                     yield from _sentence(section, block, page)
                 case Table():
-                    yield from ("", title, _table(block.columns, block.rows, page))
+                    yield from ("", _title(title, block.title), _table(block, page))
                     yield from wrap(block.note, page.width)
                 case Grid():
-                    yield from ("", f"{title}, {block.title}" if block.title else title)
+                    yield from ("", _title(title, block.title))
                     yield _grid(block, page)
                 case Forest():
                     for group in block.groups:
-                        yield from ("", f"{title}, {cell_text(group.title)}")
+                        yield from ("", _title(title, group.title))
                         yield _differences(group.differences, page)
 
 
@@ -69,14 +68,21 @@ def _sentence(section: Section, sentence: Sentence, page: TableLayout) -> Iterat
     yield from wrap(sentence.text, page.width)
 
 
-def _table(columns: Sequence[TableColumn], rows: Sequence[Row], page: TableLayout) -> str:
-    texts = [[cell_text(cell) for cell in (row.name, *row.cells)] for row in rows]
+def _title(section: str, block: str | Name) -> str:
+    return f"{section}, {cell_text(block)}" if block else section
+
+
+def _table(block: Table, page: TableLayout) -> str:
+    texts = [
+        [cell_text(row.name), *(cell_text(cell, whole=block.whole) for cell in row.cells)]
+        for row in block.rows
+    ]
     right = {
         number
-        for number, cell in enumerate(rows[0].cells, 1)
-        if isinstance(cell, ShareCell | CoefficientCell | Amount)
+        for number, cell in enumerate(block.rows[0].cells, 1)
+        if not block.whole and isinstance(cell, ShareCell | CoefficientCell | Amount)
     }
-    return table_that_fits([column.brief for column in columns], texts, right, page)
+    return table_that_fits([column.brief for column in block.columns], texts, right, page)
 
 
 def _grid(grid: Grid, page: TableLayout) -> str:

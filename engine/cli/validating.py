@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterator, Sequence
 
-from engine.analysis.findings import coefficient_interval, points_interval, signed_points
-from engine.analysis.validation_figures import RateShift, TrackReport, ValidationReport
-from engine.analysis.validation_words import agreement_words, change_words, floor_words, order_words
+from engine.analysis.validation_figures import ValidationReport
+from engine.analysis.validation_words import swap_words, validation_sections
 from engine.benchmark import Role
 from engine.branches import STANCE, Branch
 from engine.cli.commands.at_work import ValidateCommand
-from engine.cli.console import out, out_json, table, tell
+from engine.cli.console import out, out_json, tell
 from engine.cli.headless import run_headless
 from engine.cli.lines import failure_lines, what_next
 from engine.cli.planning import STOPS, missing_for, planning
@@ -25,6 +23,7 @@ from engine.cli.pricing import (
     stage_lines,
     total_lines,
 )
+from engine.cli.section_lines import NARROW_LAYOUT, section_lines
 from engine.cli.session import Session, open_session
 from engine.cli.trusting import pass_gate
 from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
@@ -42,12 +41,8 @@ from engine.pipeline.validation import (
     validations,
     write_report,
 )
-from engine.statistics.agreement import Agreement, Flips
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
-
-RATES = "rates in per cent and shifts in points, each rounded by itself"
-LEGEND = f"{RATES}\n[all shifts at once in 95% of such runs] · ! significant"
 
 
 def validate(arguments: ValidateCommand) -> int:
@@ -255,74 +250,5 @@ def _print_reports(reports: Sequence[ValidationReport], *, as_json: bool) -> Non
 
 def report_lines(report: ValidationReport) -> Iterator[str]:
     """The report as text, within 80 columns."""
-    swap = report.swap
-    instead = "once more" if swap.is_replay else f"in place of {report.before}"
-    yield f"{swap.benchmark}: {report.after} as {swap.role.value} {instead}"
-    for track in report.tracks:
-        yield ""
-        yield from _track_lines(track)
-        for text in floor_words(report, track.track):
-            yield from _wrapped(text)
-    if report.agreement is not None and report.flips is not None:
-        yield ""
-        yield from _agreement_lines(report.agreement, report.flips, report.conversations)
-        for text in floor_words(report):
-            yield from _wrapped(text)
-    unscored = report.unscored_before, report.unscored_after
-    if any(unscored):
-        yield f"unscored: {unscored[0]} before, {unscored[1]} after"
-    yield ""
-    for sentence in report.says:
-        yield from _wrapped(sentence)
-
-
-def _track_lines(track: TrackReport) -> Iterator[str]:
-    head = [f"{track.track.value} metrics", "before", "after", "shift", "rows", "scenarios"]
-    rows = [_shift_cells(shift) for shift in (track.together, *track.shifts)]
-    yield table(head, rows, right=frozenset({1, 2, 4, 5}))
-    yield LEGEND if track.together.interval is not None else RATES
-    yield order_words(track)
-    if over := _over_targets(track):
-        yield f"for other targets like these: {over}"
-    yield from (f"  {change_words(pair)}" for pair in track.changed)
-
-
-def _shift_cells(shift: RateShift) -> list[str]:
-    points = signed_points(shift.shift)
-    known = shift.interval
-    moved = f"{points} {points_interval(known.low, known.high)}" if known is not None else points
-    moved += " !" if shift.sure else ""
-    return [
-        shift.target,
-        f"{shift.before * 100:.0f}",
-        f"{shift.after * 100:.0f}",
-        moved,
-        str(shift.rows),
-        str(shift.base_scenarios),
-    ]
-
-
-def _over_targets(track: TrackReport) -> str:
-    """The coefficients' intervals over targets; empty for too few targets to generalise."""
-    return " · ".join(
-        f"{name} {coefficient_interval(correlation.targets)}"
-        for name, correlation in (("tau-b", track.tau_b), ("rho", track.rho))
-        if correlation is not None and correlation.targets is not None
-    )
-
-
-def _agreement_lines(agreement: Agreement, flips: Flips, conversations: int) -> Iterator[str]:
-    yield f"both sides on the same {conversations} conversations"
-    yield table(
-        ["", "passes after", "fails after"],
-        [
-            ["passed before", str(flips.both), str(flips.left_only)],
-            ["failed before", str(flips.right_only), str(flips.neither)],
-        ],
-        right=frozenset({1, 2}),
-    )
-    yield agreement_words(agreement)
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 80, break_on_hyphens=False)
+    yield f"{report.swap.benchmark}: {swap_words(report)}"
+    yield from section_lines(validation_sections(report), NARROW_LAYOUT)

@@ -32,19 +32,19 @@ from engine.pipeline.labelling.calibrations import CalibrationReport
 from engine.pipeline.report import Report, ValidatedBenchmark, build_overall_report, build_report
 from engine.report.scale import RATES, scale_of
 from engine.watch import BenchmarkInfo
+from tests.approval import approve
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.results.agreement import label_rows
 from tui.results.leaderboard import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.one_target import target_rows
 from tui.results.onset import onset_rows
 from tui.results.sections import sections_rows
 from tui.results.text import line_of
 from tui.screens.conversation import ConversationScreen
-from tui.screens.results import SECTIONS, ResultsScreen
+from tui.screens.results import SECTIONS, ResultsScreen, judge_rows
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import PreferencesFile
@@ -275,14 +275,7 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
 def test_what_labels_say_of_judges_leads_to_where_they_differ(
     theatre: Theatre,
 ) -> None:
-    told = " ".join(" ".join(text_of(label_rows(a_calibration(), 100))).split())
-    assert "offline:evaluator ─" in told
-    assert "24 labels on 12 base scenarios" in told
-    assert "sensitivity" in told
-    assert "all targets 62% → 67%" in told
-    assert "pushover 25% 12 labels, too few to correct" in told
-    assert "m01: both present 15, only the judge 0, only people 1, both absent 8" in told
-    assert told.endswith(f"· labelled by Ann 24 · {People.COMPARE.rule}")
+    approve("\n".join(text_of(judge_rows(a_labelled_report(), 100))))
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -435,13 +428,12 @@ def test_a_narrow_header_says_how_complete_and_how_old_the_figures_are(theatre: 
     theatre.perform(script, (80, 24), app_with(theatre, Sums(a_report())))
 
 
-def test_bars_of_a_target_and_of_labels_have_a_scale() -> None:
+def test_bars_of_a_target_have_a_scale() -> None:
     ticks = "0% 25% 50% 75% 100%".split()
-    for rows in (target_rows(an_analysis(), HELD, 100), label_rows(a_calibration(), 100)):
-        said = text_of(rows)
-        place = next(at for at, line in enumerate(said) if line.split() == ticks)
-        bars = next(line for line in said[place:] if "┊" in line)
-        assert said[place].index("0%") == bars.index("┊")
+    said = text_of(target_rows(an_analysis(), HELD, 100))
+    place = next(at for at, line in enumerate(said) if line.split() == ticks)
+    bars = next(line for line in said[place:] if "┊" in line)
+    assert said[place].index("0%") == bars.index("┊")
 
 
 def test_names_that_are_terminal_commands_do_nothing(theatre: Theatre) -> None:

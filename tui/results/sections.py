@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -11,6 +11,7 @@ from engine.analysis.figures import Analysis, Estimate, MarkedDifference
 from engine.analysis.findings import p_value_words, points, points_interval, rests_on
 from engine.analysis.sections import (
     Cell,
+    Change,
     Forest,
     Grid,
     Name,
@@ -18,7 +19,9 @@ from engine.analysis.sections import (
     Section,
     Sentence,
     ShareCell,
+    Shift,
     Table,
+    VerdictScope,
     cell_text,
     scope_of,
     sections,
@@ -27,8 +30,8 @@ from engine.analysis.sections import (
 from engine.display import one_line
 from engine.report.scale import RATES, Scale, scale_of
 from tui.results.text import paragraph, title
-from tui.text.ink import Ink, Piece, fitted_line, pad, pad_apart, told_apart
-from tui.text.plot import Whiskers, tick_line, whiskers
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, told_apart
+from tui.text.plot import Whiskers, change_line, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
 _LEAST_BAR: Final = 10
@@ -51,6 +54,13 @@ def sections_rows(
     return rows
 
 
+def titled(name: str, note: str, found: Sequence[Section], width: int) -> Iterator[SheetRow]:
+    """Sections below the name of what they are about."""
+    yield title(one_line(name), width, note)
+    for section in found:
+        yield from section_rows(section, width)
+
+
 _NOTHING: Final = {
     "comparisons": "A comparison takes two targets that were scored on the same scenarios.",
     "people": (
@@ -69,12 +79,14 @@ def section_rows(section: Section, width: int, target: str | None = None) -> Ite
     away elsewhere, and without heat maps, which have a cursor of their own."""
     shown = [block for block in section.blocks if not isinstance(block, Grid) or not block.folded]
     if not all(isinstance(block, Forest) for block in shown[:1]):
-        yield title(section.title, width)
+        yield title(one_line(section.title), width)
     for block in shown:
         match block:
             case Sentence():
                 yield from paragraph(block.text, width, ink=Ink.MUTED)
             case Table():
+                if block.title:
+                    yield title(one_line(cell_text(block.title)), width)
                 yield from _table(block, width)
                 if block.note:
                     yield from paragraph(block.note, width, ink=Ink.FAINT)
@@ -94,15 +106,15 @@ def of_estimate(estimate: Estimate) -> Whiskers:
 
 def _table(table: Table, width: int) -> Iterator[SheetRow]:
     """Each row with a plot of its first share, where there is room; a text ends it."""
-    texts = [[cell_text(cell) for cell in row.cells] for row in table.rows]
+    texts = [[cell_text(cell, whole=table.whole) for cell in row.cells] for row in table.rows]
     heads = [column.brief for column in table.columns[1:]]
     sizes = [max(map(cell_len, column)) for column in zip(heads, *texts, strict=True)]
-    right = [not isinstance(cell, str | Name) for cell in table.rows[0].cells]
+    right = [not table.whole and not isinstance(cell, str | Name) for cell in table.rows[0].cells]
     known = [one_line(row.name.text) for row in table.rows]
     names = min(max(map(cell_len, known)), max(width // 3, 12))
     bar = width - names - sum(sizes) - 2 * len(sizes) - 5
     plotted = bar >= _LEAST_BAR and any(
-        isinstance(cell, ShareCell) for row in table.rows for cell in row.cells
+        isinstance(cell, ShareCell | Change) for row in table.rows for cell in row.cells
     )
 
     def cells(words: Sequence[str], ink: Ink) -> list[Piece]:
@@ -117,13 +129,20 @@ def _table(table: Table, width: int) -> Iterator[SheetRow]:
     for row, name, words in zip(table.rows, known, texts, strict=True):
         line = [Piece(" " + pad_apart(name, known, names) + "  ", Ink.STRONG)]
         if plotted:
-            line += whiskers(_plotted(row.cells), RATES, bar)
+            line += _plot(row.cells, bar)
         yield SheetRow(fitted_line([*line, *cells(words, Ink.TEXT)], width), row.behind)
 
 
-def _plotted(cells: Iterable[Cell]) -> Whiskers:
-    figure = next((cell.figure for cell in cells if isinstance(cell, ShareCell)), None)
-    return Whiskers(None) if figure is None else Whiskers(figure.value, figure.low, figure.high)
+def _plot(cells: Sequence[Cell], width: int) -> Line:
+    """Of the first share, or the first change of one."""
+    sure = any(isinstance(cell, Shift) and cell.sure for cell in cells)
+    for cell in cells:
+        if isinstance(cell, Change):
+            return change_line(*cell, RATES, width, Ink.WARN if sure else Ink.MUTED)
+        if isinstance(cell, ShareCell):
+            figure = cell.figure
+            return whiskers(Whiskers(figure.value, figure.low, figure.high), RATES, width)
+    return whiskers(Whiskers(None), RATES, width)
 
 
 def _grid(grid: Grid, width: int) -> Iterator[SheetRow]:
@@ -161,7 +180,7 @@ def _grid_lines(
                 Whiskers(None) if estimate is None else of_estimate(estimate), RATES, bar
             )
         line.append(Piece(f"  {text}", Ink.TEXT))
-        behind = None if row.behind is None else row.behind.narrowed_to(scope)
+        behind = row.behind.narrowed_to(scope) if isinstance(row.behind, VerdictScope) else None
         yield SheetRow(fitted_line(line, width), behind)
 
 

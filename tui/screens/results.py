@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -13,10 +13,12 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from engine.analysis.calibration import Confusion
+from engine.analysis.calibration_words import against_words, calibration_sections
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import marks_mean
 from engine.analysis.overall import ALL
 from engine.analysis.sections import VerdictScope
+from engine.analysis.validation_words import swap_words, validation_sections
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
@@ -25,12 +27,10 @@ from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from tui.bindings import key
 from tui.format import SCRIPTED_IN_SHORT
-from tui.results.agreement import label_rows
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
 from tui.results.one_metric import MOST_FAILURES, metric_facts
-from tui.results.sections import sections_rows
-from tui.results.text import line_of, paragraph
-from tui.results.validation import validation_rows
+from tui.results.sections import sections_rows, titled
+from tui.results.text import line_of, paragraph, title
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.services.ticker import begin_instead
 from tui.state.headline import metric_in
@@ -483,7 +483,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             case "groups and pairs":
                 return _differences_rows(analysis, target, width)
             case "judges":
-                return _judges(report, width)
+                return judge_rows(report, width)
             case _:
                 return self._says_rows(width)
 
@@ -584,14 +584,35 @@ def _differences_rows(analysis: Analysis, target: str | None, width: int) -> lis
     ]
 
 
-def _judges(report: Report, width: int) -> list[SheetRow]:
+def judge_rows(report: Report, width: int) -> list[SheetRow]:
     """How far answers agree, what labels say of the judges, and the validation runs."""
-    labels = report.calibration
-    return [
-        *sections_rows(report.analysis, ("agreement",), width),
-        *([] if labels is None else [*label_rows(labels, width), SheetRow([])]),
-        *validation_rows(report.analysis.benchmark, report.validations, width),
-    ]
+    rows = sections_rows(report.analysis, ("agreement",), width)
+    if report.calibration is not None:
+        for calibration in report.calibration.calibrations:
+            against = against_words(calibration)
+            rows += titled(calibration.judge, against, calibration_sections(calibration), width)
+        for note in report.calibration.notes:
+            rows += paragraph(note, width, Piece("·", Ink.MUTED), Ink.MUTED)
+        rows.append(SheetRow([]))
+    for one in report.validations:
+        if one.report is None:
+            rows.append(title(one_line(one.branch.label), width))
+            rows += paragraph(one.fault or "", width, Piece("✗", Ink.BAD), Ink.BAD)
+        else:
+            found = validation_sections(one.report, one.played)
+            rows += titled(swap_words(one.report), "", found, width)
+    return rows if report.validations else [*rows, *_not_validated(report, width)]
+
+
+def _not_validated(report: Report, width: int) -> Iterator[SheetRow]:
+    texts = (
+        "No validation run yet: does the order of the targets hold with another judge, another "
+        "user model, or metrics that another model writes?",
+        f"crosswind validate {report.analysis.benchmark} --replay evaluator",
+        f"crosswind validate {report.analysis.benchmark} --swap evaluator --with NAME",
+    )
+    for text, ink in zip(texts, (Ink.MUTED, Ink.ACCENT, Ink.ACCENT), strict=True):
+        yield from paragraph(text, width, ink=ink)
 
 
 _OF_ALL: Final = (SAYS, METRICS, DIFFERENCES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -21,14 +21,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.analysis.answer import legend
-from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
-from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
+from engine.analysis.calibration import Calibration, Confusion
+from engine.analysis.calibration_words import against_words, calibration_sections
 from engine.analysis.figures import Analysis, Estimate, Figure, Overall
 from engine.analysis.findings import (
     MARKS,
     Certainty,
     coefficient,
-    coefficient_interval,
     marks_mean,
     p_value_words,
     points,
@@ -38,8 +37,18 @@ from engine.analysis.findings import (
 )
 from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
-from engine.analysis.sections import Forest, Grid, Row, VerdictScope, scope_of, whose
-from engine.analysis.validation_words import agreement_words, floor_words, order_words
+from engine.analysis.sections import (
+    Forest,
+    Grid,
+    Row,
+    Section,
+    VerdictScope,
+    cell_text,
+    scope_of,
+    whose,
+)
+from engine.analysis.validation_figures import ValidationReport
+from engine.analysis.validation_words import swap_words, validation_sections
 from engine.display import clean, joined_names, percent, plural, span
 from engine.report.html.view import (
     GENERATOR,
@@ -50,9 +59,6 @@ from engine.report.html.view import (
 )
 from engine.report.scale import RATES, Scale, scale_of
 from engine.scripted import is_script
-from engine.statistics.agreement import Coefficient
-from engine.statistics.calibration import Accuracy
-from engine.statistics.distributions import Interval
 
 _MOST_PAIRS: Final = 24
 """The most pairs shown at once, the clearest first; the others are folded away."""
@@ -94,13 +100,10 @@ def environment() -> Environment:
         "scale_of": _scale_of,
     }
     words = (
-        agreement_words,
         p_value_words,
         coefficient,
-        floor_words,
         marks_mean,
         readable_time,
-        order_words,
         percent,
         plural,
         points,
@@ -115,6 +118,8 @@ def environment() -> Environment:
         type_name,
         whole_points,
         whose,
+        cell_text,
+        validation_views,
         VerdictScope,
         heads_turn,
         legend,
@@ -260,23 +265,29 @@ _SCRIPTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationView:
-    """One judge, for the template."""
+class SectionsView:
+    """Sections below a title, such as those about one judge, for the template."""
 
     prefix: str
     """The prefix of its ids on the page."""
-    of: Calibration
-    level: int = 2
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    level: int = 3
     """The level of its headings."""
 
-    @property
-    def tells(self) -> bool:
-        """Whether there are enough labels for more than counts."""
-        return self.of.labels >= LEAST_LABELS
+    def link(self, scope: VerdictScope | Confusion) -> str:
+        """Empty: nothing behind its figures is on the page."""
+        del scope
+        return ""
 
-    @property
-    def parts(self) -> Sequence[tuple[str, Sequence[CalibrationPart]]]:
-        return (("metric", self.of.by_metric), ("target", self.of.by_target))
+
+def validation_views(reports: Iterable[ValidationReport]) -> list[SectionsView]:
+    lead = "Everything else is unchanged. Does the ranking of the targets hold?"
+    return [
+        SectionsView(f"v{number}", swap_words(report), lead, validation_sections(report))
+        for number, report in enumerate(reports, 1)
+    ]
 
 
 def calibration_page(
@@ -301,55 +312,7 @@ def calibration_page(
         scripted=_SCRIPTED if scripted else "",
         notes=notes,
         views=[
-            CalibrationView(f"j{number}", calibration)
-            for number, calibration in enumerate(calibrations, 1)
+            SectionsView(f"j{number}", one.judge, against_words(one), calibration_sections(one))
+            for number, one in enumerate(calibrations, 1)
         ],
-        least=LEAST_LABELS,
-        shares_of=shares_of,
-        figures_of=_figures_of,
-        coefficients_of=_coefficients_of,
-        corrected_of=_corrected_of,
-        confusion_words=confusion_words,
-        needed_words=needed_words,
     )
-
-
-def _figures_of(accuracy: Accuracy) -> list[tuple[str, str]]:
-    """The cells of a row: each share with its interval."""
-    return [
-        ("—", "") if share is None else (percent(share.value), _ends(share.interval))
-        for _, share, _ in shares_of(accuracy)
-    ]
-
-
-def _coefficients_of(part: Calibration | CalibrationPart) -> list[tuple[str, str]]:
-    """AC1 and κ, each with its interval."""
-    agreement = part.agreement
-    return [
-        _coefficient(value)
-        for value in ((None, None) if agreement is None else (agreement.ac1, agreement.kappa))
-    ]
-
-
-def _coefficient(agreement: Coefficient | None) -> tuple[str, str]:
-    if agreement is None:
-        return "—", ""
-    return coefficient(agreement.value), coefficient_interval(agreement.interval)
-
-
-def _corrected_of(rate: RateOf) -> list[tuple[str, str]]:
-    """The cells of a row: the judge's rate, and both corrected ones with their intervals."""
-    powered, gladen = rate.powered, rate.rogan_gladen
-    cells = [(percent(rate.judged), f"of {rate.conversations:,}")]
-    cells.append(
-        ("—", "") if powered is None else (percent(powered.value), _ends(powered.interval))
-    )
-    if gladen.value is None or gladen.interval is None:
-        cells.append(("—" if powered is None else "cannot correct", ""))
-    else:
-        cells.append((percent(gladen.value), _ends(gladen.interval)))
-    return cells
-
-
-def _ends(interval: Interval) -> str:
-    return span(interval.low, interval.high)

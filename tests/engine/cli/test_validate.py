@@ -137,7 +137,7 @@ def test_from_five_targets_on_it_is_said_what_holds_for_others_like_them(desk: D
     more = "".join(line.replace("more", f"more-{number}") for number in range(3))
     desk.edit("targets:\n", f"targets:\n{more}")
     assert desk.say("run", "--headless")[0] == 0
-    assert "for other targets like these: tau-b [" in desk.validate("evaluator", "strict")[1]
+    assert "For other targets like these: tau-b [" in desk.validate("evaluator", "strict")[1]
 
 
 def test_another_user_plays_the_same_scenarios_apart_from_the_original(desk: Desk) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.analysis.calibration import WIDTH, Calibration, JudgedRow, LabelledRow, calibrate
-from engine.analysis.calibration_words import calibration_lines, needed_words
+from engine.analysis.calibration_words import calibration_sections, needed_words
 from engine.benchmark import Track
+from engine.cli.section_lines import NARROW_LAYOUT, section_lines
 from engine.statistics.calibration import MissingReason
 from tests.approval import approve
 
@@ -30,14 +31,17 @@ def judged(
     return calibrate(rows, people, "judge", width)
 
 
+def lines(calibration: Calibration) -> str:
+    return "\n".join(section_lines(calibration_sections(calibration), NARROW_LAYOUT))
+
+
 def test_a_judge_of_nothing_that_is_labelled_has_no_figures() -> None:
-    approve(list(calibration_lines(judged(bases=8, labels=0))))
+    approve(lines(judged(bases=8, labels=0)))
 
 
 def test_many_labels_on_one_base_scenario_are_not_called_too_few() -> None:
     found = judged(bases=1, labels=40)
-    said = "\n".join(calibration_lines(found))
-    approve(said)
+    approve(lines(found))
     approve(needed_words(found))
     assert found.labels_needed_reason is MissingReason.FEW_BASE_SCENARIOS
 
@@ -57,4 +61,4 @@ def test_the_labels_that_are_needed_are_those_for_the_corrected_pass_rate() -> N
         f"about {found.labels_needed:,} labels in all make the interval of the corrected pass rate "
         "10 points wide"
     )
-    approve(list(calibration_lines(found)))
+    approve(lines(found))
