@@ -225,8 +225,7 @@ class _Slot:
         finally:
             del agent.calls[number]
         if outcome is None:
-            words = f"the worker {agent.handle.name} was lost"
-            result.failure = Failure(Cause.AGENT_LOST, words)
+            result.failure = Failure(Cause.AGENT_LOST, agent.handle.name)
         elif outcome.lacks:
             # nothing was sent: another agent may have the variable
             agent.lacks.update(dict.fromkeys(outcome.lacks, outcome.why))

@@ -24,7 +24,6 @@ from engine.pipeline.costs.budget import Budget
 from engine.pipeline.written_endpoints import GivenValues, written_endpoint
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
-from engine.providers.attempts import FailureKind
 from engine.providers.batches.model_batches import CancellableLedger, ModelBatches
 from engine.providers.batches.queue import BatchUnansweredError
 from engine.providers.capabilities import ModelCapabilities, Step
@@ -37,6 +36,7 @@ from engine.providers.endpoint import (
     endpoint,
     no_extra_body,
 )
+from engine.providers.failure_kinds import FailureKind
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
 from engine.providers.local.fitness import SLOTS, unfit_reason
 from engine.providers.local.server import ADDRESS, LocalServer

@@ -25,7 +25,7 @@ from engine.providers.form_trial import FormFailures
 from engine.providers.http.transport import Address, Fault, HostPort, Transport
 from engine.providers.limiter import MOST, Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
-from engine.providers.retry import RetryPolicy, StandingFailure
+from engine.providers.retry import ModelHistory, RetryPolicy
 
 
 def _utc_now() -> datetime:
@@ -94,8 +94,8 @@ class Reachability:
         if not host_port.local:
             self._down, self._network_worked_at = None, self._clock()
 
-    def failed(self, host_port: HostPort, cause: Cause | Fault) -> int:
-        """Note a failed connection, and return how many failed in a row."""
+    def failed(self, host_port: HostPort, cause: Cause | Fault) -> None:
+        """Note a failed connection."""
         known = self._host_state(host_port)
         if not known.strikes:
             known.first_strike_at = self._clock()
@@ -110,7 +110,6 @@ class Reachability:
                 self._down = host_port
         elif known.has_worked and known.strikes >= STRIKES_HOST:
             known.gone = True
-        return known.strikes
 
     def has_worked(self, host_port: HostPort) -> bool:
         return self._host_state(host_port).has_worked
@@ -238,6 +237,26 @@ class Parking:
     words: str
     until: float = math.inf
     """By the monotonic clock; infinite if a person has to do something."""
+    by_filter: bool = False
+    """Whether only the provider's filter is the reason."""
+
+
+@dataclass(slots=True)
+class ModelState:
+    """What all calls of an account to one model share."""
+
+    limiter: Limiter
+    parking: Parking | None = None
+    history: ModelHistory = field(default_factory=ModelHistory)
+    filtered: FilteredReplies = field(default_factory=FilteredReplies)
+    noted: set[str] = field(default_factory=set)
+    """What was noted of how it answers."""
+    explains: bool = False
+    """Whether it gives a reason for the end of a reply."""
+    doubts: int = 0
+    """How often in a row a guess about it has helped."""
+    fallback: JsonFallback = field(default_factory=JsonFallback)
+    form_failures: FormFailures = field(default_factory=FormFailures)
 
 
 @dataclass(slots=True)
@@ -254,40 +273,29 @@ class Account:
     """Closed while the server asks for no requests at all, whatever the model."""
     ask_slots: Callable[[], int | None] | None = None
     """Asks how many replies the server writes at once; None if that was asked, or is known."""
-    limiters: dict[str, Limiter] = field(default_factory=dict)
-    """By model."""
-    parked: dict[str, Parking] = field(default_factory=dict)
-    """By model."""
-    filtered: dict[str, FilteredReplies] = field(default_factory=dict)
-    """By model."""
-    forbidden: dict[str, int] = field(default_factory=dict)
-    """How often in a row a model that had answered refused with a 403 in unknown words."""
-    noted: dict[str, set[str]] = field(default_factory=dict)
-    """What was noted of how a model answers, by model."""
-    explains: set[str] = field(default_factory=set)
-    """Models that give a reason for the end of a reply."""
-    unanswered: dict[str, StandingFailure | None] = field(default_factory=dict)
-    """By model; None for a model that has answered."""
-    doubts: dict[str, int] = field(default_factory=dict)
-    """How often in a row a guess about a model has helped, by model."""
+    models: dict[str, ModelState] = field(default_factory=dict)
 
-    json_fallbacks: dict[str, JsonFallback] = field(default_factory=dict)
-    """Results of asking for JSON in the prompt, by model."""
-    form_failures: dict[str, FormFailures] = field(default_factory=dict)
-    """By model."""
+    def model(self, name: str) -> ModelState:
+        """Return what all calls of this account to a model share."""
+        if name not in self.models:
+            monotonic, sleep = self.clock.monotonic, self.clock.sleep
+            limiter = Limiter(monotonic, sleep, self.cooldown, most=self.most_at_once)
+            self.models[name] = ModelState(limiter)
+        return self.models[name]
 
     def parked_words(self, model: str) -> str | None:
         """Return why every call to a model would fail now; None if that is not so."""
-        parking = self.parked.get(model)
-        if parking is not None and self.clock.monotonic() >= parking.until:
-            del self.parked[model]
-            return None
-        return None if parking is None else parking.words
+        state = self.model(model)
+        if state.parking is not None and self.clock.monotonic() >= state.parking.until:
+            state.parking = None
+        return None if state.parking is None else state.parking.words
 
     def unpark(self, model: str) -> None:
         """Allow calls again, after a person said that the reason is gone."""
-        if self.parked.pop(model, None) is not None and model in self.filtered:
-            self.filtered[model].is_expected = True
+        state = self.model(model)
+        if state.parking is not None:
+            state.filtered.is_expected |= state.parking.by_filter
+            state.parking = None
 
     async def learn_slots(self, server: str) -> None:
         """After a first answer, ask a server that says it: what waits there, waits with the time to
@@ -297,15 +305,8 @@ class Account:
         ask, self.ask_slots = self.ask_slots, None
         if (slots := await asyncio.to_thread(ask)) is not None:
             self.most_at_once = min(self.most_at_once, slots)
-            for limiter in self.limiters.values():
-                limiter.window.at_most(self.most_at_once)
-
-    def limiter(self, model: str) -> Limiter:
-        """Return the limiter that all calls of this account to a model share."""
-        if model not in self.limiters:
-            monotonic, sleep = self.clock.monotonic, self.clock.sleep
-            self.limiters[model] = Limiter(monotonic, sleep, self.cooldown, most=self.most_at_once)
-        return self.limiters[model]
+            for state in self.models.values():
+                state.limiter.window.at_most(self.most_at_once)
 
 
 _SAYS_SLOTS: Final = "llama.cpp"

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from engine.providers.failure_kinds import FailureKind, Next
 from engine.providers.http.transport import Fault, TransportFailure
 from engine.providers.vendors import Meaning, meaning_of_error
 
@@ -79,48 +80,6 @@ def transport_failure(failure: TransportFailure) -> Failure:
     return Failure(failure.fault, failure.message, failure.status)
 
 
-class FailureKind(StrEnum):
-    """What to do about a failure."""
-
-    RATE_LIMITED = "rate_limited"
-    """Send less, and later. Does not count as a try, as the request is not to blame."""
-    OVERLOADED = "overloaded"
-    """The server has too many requests, no matter whose."""
-    TRANSIENT = "transient"
-    UNREACHABLE = "unreachable"
-    """There was no connection, so nothing was sent."""
-    STALLED = "stalled"
-    FATAL_TARGET = "fatal_target"
-    """No request to this model can succeed until a person does something."""
-    FATAL_REQUEST = "fatal_request"
-    CONTEXT_FULL = "context_full"
-    """The conversation no longer fits: this ends it, and is not an error."""
-    FILTERED = "filtered"
-    """The provider did not pass the request to the model, which counts as an answer."""
-    QUOTA_SPENT = "quota_spent"
-    """No request to this model can succeed until a quota begins anew."""
-    EMPTY = "empty"
-    NO_JSON = "no_json"
-    """The server ignored the requested schema: ask for JSON in another way."""
-    OTHER_MODEL = "other_model"
-    """Another model answered, and would again if asked at once."""
-    AGENT_LOST = "agent_lost"
-    """Made again by another worker, without counting as a try."""
-
-    @property
-    def outcome(self) -> str:
-        """The outcome under which the attempt is stored."""
-        match self:
-            case FailureKind.OVERLOADED | FailureKind.QUOTA_SPENT:
-                return "rate_limited"
-            case FailureKind.UNREACHABLE:
-                return "transient"
-            case FailureKind.CONTEXT_FULL | FailureKind.FILTERED:
-                return "answer"
-            case _:
-                return self.value
-
-
 _TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 _STATUS_CODE: Final = re.compile(r"[345][0-9]{2}")
 _TAG: Final = re.compile(r"<[^<>]{0,200}>")
@@ -129,62 +88,12 @@ _MODEL_KEY: Final = re.compile(r"""["']model\\?["']\s*:""")
 LONGEST_REFUSAL: Final = 64 * 1024
 """Bytes that are read of what is not a reply."""
 
-_BY_MEANING: Final[Mapping[Meaning, FailureKind]] = {
-    Meaning.NO_CREDIT: FailureKind.FATAL_TARGET,
-    Meaning.WRONG_KEY: FailureKind.FATAL_TARGET,
-    Meaning.NO_STREAM: FailureKind.FATAL_TARGET,
-    Meaning.NO_MODEL: FailureKind.FATAL_TARGET,
-    Meaning.NEEDS_TLS: FailureKind.FATAL_TARGET,
-    Meaning.CONTEXT_FULL: FailureKind.CONTEXT_FULL,
-    Meaning.FILTERED: FailureKind.FILTERED,
-    Meaning.QUOTA_SPENT: FailureKind.QUOTA_SPENT,
-    Meaning.TOO_LARGE: FailureKind.FATAL_REQUEST,
-    Meaning.OVERLOADED: FailureKind.OVERLOADED,
-    Meaning.NO_SYSTEM: FailureKind.FATAL_REQUEST,
-    Meaning.NO_REASONING: FailureKind.FATAL_REQUEST,
-    Meaning.WANTS_REASONING: FailureKind.FATAL_REQUEST,
-    Meaning.RATE_LIMITED: FailureKind.RATE_LIMITED,
-    Meaning.BAD_REQUEST: FailureKind.FATAL_REQUEST,
-}
-
-_BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
-    Fault.UNKNOWN_HOST: FailureKind.UNREACHABLE,
-    Fault.NETWORK: FailureKind.UNREACHABLE,
-    Fault.NO_FILES: FailureKind.UNREACHABLE,
-    Fault.NO_CONNECTION: FailureKind.UNREACHABLE,
-    Fault.NO_TLS_ANSWER: FailureKind.UNREACHABLE,
-    Fault.NO_PROXY: FailureKind.UNREACHABLE,
-    Fault.CERTIFICATE: FailureKind.FATAL_TARGET,
-    Fault.NO_TRUST: FailureKind.FATAL_TARGET,
-    Fault.TLS: FailureKind.FATAL_TARGET,
-    Fault.BROKEN: FailureKind.TRANSIENT,
-    Fault.NOT_HTTP: FailureKind.TRANSIENT,
-    Cause.UNFINISHED: FailureKind.TRANSIENT,
-    Cause.NO_STREAM: FailureKind.TRANSIENT,
-    Cause.STALLED: FailureKind.STALLED,
-    Cause.OVERSIZED: FailureKind.FATAL_REQUEST,
-    Cause.EMPTY: FailureKind.EMPTY,
-    Cause.NO_JSON: FailureKind.NO_JSON,
-    Cause.OTHER_MODEL: FailureKind.OTHER_MODEL,
-    Cause.AGENT_LOST: FailureKind.AGENT_LOST,
-    Cause.AGENT_UNFIT: FailureKind.AGENT_LOST,
-    Cause.LIMIT: FailureKind.FATAL_REQUEST,
-}
-
 
 def classify(failure: Failure) -> FailureKind:
-    """Classify a failure by its cause if that suffices, else by the server's words, else by the
-    status."""
-    kind = _BY_CAUSE.get(failure.cause)
-    if kind is not None:
-        return kind
-    if failure.cause is Fault.PROXY:
-        # the proxy refused this machine, not the model, so the model is not parked
-        return (
-            FailureKind.UNREACHABLE if (failure.status or 0) >= 500 else FailureKind.FATAL_REQUEST
-        )
+    """Classify a failure by what the server's words mean, else by its cause or its status."""
     meaning = meaning_of(failure)
-    return _by_status(failure.status) if meaning is None else _BY_MEANING[meaning]
+    kind = None if meaning is None else meaning.kind
+    return kind or sign_of(failure).kind
 
 
 @lru_cache(256)  # asked for several times for each failure
@@ -193,9 +102,7 @@ def meaning_of(failure: Failure) -> Meaning | None:
     if failure.cause not in {Cause.STATUS, Cause.IN_STREAM}:
         return None
     text = f"{failure.code} {beside_the_request(failure.message)}"
-    found = meaning_of_error(failure.words, text, failure.status)
-    # whatever it says, or nothing: less would have been taken
-    return Meaning.CONTEXT_FULL if found is None and failure.status == 413 else found
+    return meaning_of_error(failure.words, text, failure.status)
 
 
 def beside_the_request(message: str) -> str:
@@ -225,26 +132,6 @@ def _refusal_in(status: int | None, raw: bytes) -> Failure:
     with suppress(ValueError, RecursionError):
         body = json.loads(text)
     return failure_in(body, Cause.STATUS, status)
-
-
-def _by_status(status: int | None) -> FailureKind:
-    match status:
-        case 429:
-            return FailureKind.RATE_LIMITED
-        case 529:
-            return FailureKind.OVERLOADED
-        # the key, the bill, the address or the model: the next call would fail, too
-        case 401 | 402 | 403 | 404 | 405 | 410:
-            return FailureKind.FATAL_TARGET
-        # these do not blame the request: it was too late, too early, or cut off
-        case 408 | 409 | 425 | 499 | None:
-            return FailureKind.TRANSIENT
-        # permanent in spite of a 5xx: another try would get the same answer
-        case 501 | 505:
-            return FailureKind.FATAL_REQUEST
-    if 300 <= status < 400:
-        return FailureKind.FATAL_TARGET
-    return FailureKind.FATAL_REQUEST if 400 <= status < 500 else FailureKind.TRANSIENT
 
 
 _OF_THE_KEY: Final = re.compile(
@@ -485,84 +372,107 @@ def _sane_wait(seconds: float) -> float | None:
     return None if seconds < 0 else min(seconds, LONGEST_RETRY_AFTER_S)
 
 
-_PLAIN_WORDS: Final[Mapping[Cause | Fault, str]] = {
-    Fault.UNKNOWN_HOST: "there is no such host",
-    Fault.NETWORK: "the network is down",
-    Fault.NO_FILES: "this machine lets no more files be open",
-    Fault.NO_CONNECTION: "no connection",
-    Fault.NO_TLS_ANSWER: "no connection",
-    Fault.NO_PROXY: "the proxy could not be reached",
-    Fault.PROXY: "the proxy does not let it through",
-    Fault.CERTIFICATE: "the server's certificate is not trusted",
-    Fault.NO_TRUST: "the certificates that this system trusts cannot be read",
-    Fault.TLS: "the two sides do not agree on TLS",
-    Fault.BROKEN: "the connection broke",
-    Fault.NOT_HTTP: "the answer is not valid HTTP",
-    Cause.UNFINISHED: "the reply broke off before its end",
-    Cause.NO_STREAM: "the server sent something that is no reply",
-    Cause.STALLED: "the model fell silent",
-    Cause.OVERSIZED: "the reply is too large",
-    Cause.EMPTY: "the model answered with nothing",
-    Cause.NO_JSON: "the model answered with no JSON",
-    Cause.AGENT_LOST: "the worker that made the call is gone",
-    Cause.AGENT_UNFIT: "the worker lacks a variable",
-    Cause.OTHER_MODEL: "another model answered, which served_model: same refuses",
-    Cause.LIMIT: "max_tokens is more than the model has room for",
-    Cause.STATUS: "the server refused",
-    Cause.IN_STREAM: "the server reported an error",
+KEYS: Final = "apikey, model and base_url"
+_ADDRESS: Final = "base_url"
+_CERTIFICATES: Final = "the certificates that this system trusts and base_url"
+
+
+class Sign(NamedTuple):
+    """What a cause or a status says by itself."""
+
+    words: str
+    kind: FailureKind
+    look_at: str = KEYS
+    """The parts of the model's configuration that may be wrong, if it is parked."""
+
+
+_SIGNS: Final[Mapping[Cause | Fault | int, Sign]] = {
+    Fault.UNKNOWN_HOST: Sign("there is no such host", FailureKind.UNREACHABLE, _ADDRESS),
+    Fault.NETWORK: Sign("the network is down", FailureKind.UNREACHABLE, _ADDRESS),
+    Fault.NO_CONNECTION: Sign("no connection", FailureKind.UNREACHABLE, _ADDRESS),
+    Fault.NO_TLS_ANSWER: Sign("no connection", FailureKind.UNREACHABLE, _ADDRESS),
+    Fault.NO_PROXY: Sign(
+        "the proxy could not be reached",
+        FailureKind.UNREACHABLE,
+        "HTTPS_PROXY and HTTP_PROXY, or else base_url",
+    ),
+    # it refused this machine and not the model, which is not parked
+    Fault.PROXY: Sign("the proxy does not let it through", FailureKind.FATAL_REQUEST),
+    407: Sign("the proxy asks for a password", FailureKind.FATAL_REQUEST),
+    Fault.CERTIFICATE: Sign(
+        "the server's certificate is not trusted", FailureKind.FATAL_TARGET, _CERTIFICATES
+    ),
+    Fault.NO_TRUST: Sign(
+        "the certificates that this system trusts cannot be read",
+        FailureKind.FATAL_TARGET,
+        _CERTIFICATES,
+    ),
+    Fault.TLS: Sign("the two sides do not agree on TLS", FailureKind.FATAL_TARGET, _ADDRESS),
+    Fault.BROKEN: Sign("the connection broke", FailureKind.TRANSIENT),
+    Fault.NOT_HTTP: Sign("the answer is not valid HTTP", FailureKind.TRANSIENT),
+    Fault.NO_FILES: Sign("this machine lets no more files be open", FailureKind.AGENT_LOST),
+    Cause.AGENT_LOST: Sign("the worker that made the call is gone", FailureKind.AGENT_LOST),
+    Cause.AGENT_UNFIT: Sign("the worker lacks a variable", FailureKind.AGENT_LOST),
+    Cause.UNFINISHED: Sign("the reply broke off before its end", FailureKind.TRANSIENT),
+    Cause.NO_STREAM: Sign("the server sent something that is no reply", FailureKind.TRANSIENT),
+    Cause.STALLED: Sign("the model fell silent", FailureKind.STALLED),
+    Cause.OVERSIZED: Sign("the reply is too large", FailureKind.FATAL_REQUEST),
+    Cause.EMPTY: Sign("the model answered with nothing", FailureKind.EMPTY),
+    Cause.NO_JSON: Sign("the model answered with no JSON", FailureKind.NO_JSON),
+    Cause.OTHER_MODEL: Sign(
+        "another model answered, which served_model: same refuses", FailureKind.OTHER_MODEL
+    ),
+    Cause.LIMIT: Sign("max_tokens is more than the model has room for", FailureKind.FATAL_REQUEST),
+    Cause.STATUS: Sign("the server refused", FailureKind.TRANSIENT),
+    Cause.IN_STREAM: Sign("the server reported an error", FailureKind.TRANSIENT),
+    # statuses, and under their first digit all others
+    3: Sign("the server redirects elsewhere", FailureKind.FATAL_TARGET, _ADDRESS),
+    4: Sign("the request was not accepted", FailureKind.FATAL_REQUEST),
+    401: Sign("the key was refused", FailureKind.FATAL_TARGET),
+    402: Sign("the account has no credit", FailureKind.FATAL_TARGET),
+    403: Sign("the key may not use this model", FailureKind.FATAL_TARGET),
+    404: Sign("there is no such model, or the address is wrong", FailureKind.FATAL_TARGET),
+    405: Sign("the address takes no such requests, and so is wrong", FailureKind.FATAL_TARGET),
+    # these do not blame the request: it was too late, too early, or cut off
+    408: Sign("the server waited too long", FailureKind.TRANSIENT),
+    409: Sign("the server refused", FailureKind.TRANSIENT),
+    425: Sign("the server refused", FailureKind.TRANSIENT),
+    499: Sign("the server refused", FailureKind.TRANSIENT),
+    410: Sign("the model is no longer offered", FailureKind.FATAL_TARGET),
+    413: Sign("the request is too large", FailureKind.CONTEXT_FULL),
+    429: Sign("rate limit", FailureKind.RATE_LIMITED),
+    5: Sign("the server refused", FailureKind.SERVER_FAILED),
+    500: Sign("the server failed", FailureKind.SERVER_FAILED),
+    # permanent in spite of a 5xx: another try would get the same answer
+    501: Sign("the request was not accepted", FailureKind.FATAL_REQUEST),
+    502: Sign("the server behind the gateway failed", FailureKind.SERVER_FAILED),
+    503: Sign("the server is not available", FailureKind.SERVER_FAILED),
+    504: Sign("the server behind the gateway did not answer", FailureKind.SERVER_FAILED),
+    505: Sign("the request was not accepted", FailureKind.FATAL_REQUEST),
+    529: Sign("the server is overloaded", FailureKind.OVERLOADED),
 }
-
-_STATUS_WORDS: Final[Mapping[int, str]] = {
-    400: "the request was not accepted",
-    401: "the key was refused",
-    402: "the account has no credit",
-    403: "the key may not use this model",
-    404: "there is no such model, or the address is wrong",
-    405: "the address takes no such requests, and so is wrong",
-    407: "the proxy asks for a password",
-    408: "the server waited too long",
-    410: "the model is no longer offered",
-    413: "the request is too large",
-    422: "the request was not accepted",
-    429: "rate limit",
-    500: "the server failed",
-    502: "the server behind the gateway failed",
-    503: "the server is not available",
-    504: "the server behind the gateway did not answer",
-    529: "the server is overloaded",
-}
+"""What a failure is called and of which kind it is, unless the server's words say more."""
+_NO_WAY: Final = Sign("the proxy found no way to the server", FailureKind.UNREACHABLE)
 
 
-_IN_OUR_WORDS: Final = frozenset(
-    {Meaning.NO_CREDIT, Meaning.WRONG_KEY, Meaning.NO_STREAM, Meaning.NO_MODEL, Meaning.NEEDS_TLS}
-    | {Meaning.QUOTA_SPENT}
-)
-"""Meanings that say more than the status."""
+def sign_of(failure: Failure) -> Sign:
+    """Return what a failure's cause says, or its status where that says more."""
+    cause, status = failure.cause, failure.status or 0
+    if cause is Fault.PROXY:
+        return _NO_WAY if status >= 500 else _SIGNS[407 if status == 407 else cause]
+    if cause in {Cause.STATUS, Cause.IN_STREAM}:
+        return _SIGNS.get(status) or _SIGNS.get(status // 100) or _SIGNS[cause]
+    return _SIGNS[cause]
 
 
 def describe(failure: Failure, known: Meaning | None = None) -> str:
     """Describe the failure in a few words, with the server's own if they add anything. `known` is
     what it means if its words do not say that. The result is not redacted."""
-    meaning = known or meaning_of(failure)
-    if meaning in _IN_OUR_WORDS and not (meaning is Meaning.WRONG_KEY and failure.status == 403):
-        plain = meaning.words
-    else:
-        plain = _cause_words(failure.cause, failure.status)
+    meaning, plain = known or meaning_of(failure), sign_of(failure).words
+    # of what parks a model, the words say more than the status
+    if meaning is not None and meaning.kind is not None and meaning.kind.next is Next.PARK:
+        is_status_better = meaning is Meaning.WRONG_KEY and failure.status == 403
+        plain = plain if is_status_better else meaning.words
     status = "" if failure.status is None else f"{failure.status}: "
     message = failure.message or failure.type or failure.code
     return f"{status}{plain}" + (f" ({message})" if message else "")
-
-
-def _cause_words(cause: Cause | Fault, status: int | None) -> str:
-    if cause is Fault.PROXY:
-        if (status or 0) >= 500:
-            return "the proxy found no way to the server"
-        return _STATUS_WORDS[407] if status == 407 else _PLAIN_WORDS[cause]
-    if status is not None and cause in {Cause.STATUS, Cause.IN_STREAM}:
-        if status in _STATUS_WORDS:
-            return _STATUS_WORDS[status]
-        if 300 <= status < 400:
-            return "the server redirects elsewhere"
-        if _by_status(status) is FailureKind.FATAL_REQUEST:
-            return _STATUS_WORDS[400]
-    return _PLAIN_WORDS[cause]

@@ -16,10 +16,11 @@ from typing import Any, Final, Protocol
 from engine.providers.attempts import (
     Cause,
     Failure,
-    FailureKind,
     beside_the_request,
+    classify,
     meaning_of,
 )
+from engine.providers.failure_kinds import FailureKind
 from engine.providers.vendors import Meaning
 
 
@@ -169,7 +170,6 @@ _OUT_OF_RANGE: Final = re.compile(
 
 def adaptation_from(
     failure: Failure,
-    kind: FailureKind,
     learned: ModelCapabilities,
     *,
     sent: Collection[str],
@@ -187,7 +187,7 @@ def adaptation_from(
     broke_on_form = failure.status == 500 and shaped and _NAMES_FORM.search(failure.message)
     refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
     # some servers fail on an unknown form with a status that says nothing about it
-    teaches = kind is FailureKind.FATAL_REQUEST or refused_pair or broke_on_form
+    teaches = classify(failure) is FailureKind.FATAL_REQUEST or refused_pair or broke_on_form
     if failure.cause is not Cause.STATUS or not teaches:
         return None
     # a quoted request contains the names of all parameters, and blames none

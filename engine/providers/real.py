@@ -233,7 +233,7 @@ class RealModel(ReportingModel):
             account.unpark(self.endpoint.model)
 
     def _limiters(self) -> list[Limiter]:
-        return [account.limiter(self.endpoint.model) for account in self._accounts()]
+        return [account.model(self.endpoint.model).limiter for account in self._accounts()]
 
     def _accounts(self) -> Sequence[Account]:
         return self.sender.accounts.at(self.endpoint.wire, self.endpoint.base_url)

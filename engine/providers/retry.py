@@ -1,28 +1,42 @@
-"""Decides whether, how often and how long a call is tried: failures in, the next step out. Pure."""
+"""Decides what comes after a failed request, by the table of kinds and how often a call was tried:
+the one function that reads that table. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.display import plural
-from engine.providers.attempts import Cause, Failure, FailureKind, describe
+from engine.providers.attempts import (
+    KEYS,
+    Cause,
+    Failure,
+    classify,
+    describe,
+    meaning_of,
+    sign_of,
+)
+from engine.providers.failure_kinds import FailureKind, Next
 from engine.providers.http.transport import Fault
+from engine.providers.model import Finish
 from engine.providers.vendors import Meaning
 
-# a resolver may fail for a moment; a misspelt name stays unknown
-_UNKNOWN_HOST_TRIES: Final = 3
-# each has taken a whole timeout, and what has never answered TLS most likely does not speak it
-_UNANSWERED_TLS_TRIES: Final = 3
+_NEVER_REACHED_TRIES: Final[Mapping[Cause | Fault, int]] = {
+    # a resolver may fail for a moment; a misspelt name stays unknown
+    Fault.UNKNOWN_HOST: 3,
+    # each has taken a whole timeout, and what has never answered TLS most likely does not speak it
+    Fault.NO_TLS_ANSWER: 3,
+}
 SERVER_ERROR: Final = 500
 """The status of a server that fails on what it is asked; an outage has another."""
 _BATCH_TRIES: Final = 3
 _WEEKS_S: Final = 30 * 86_400.0
 """Longer than anything takes in a batch."""
-_ADDRESS: Final = "base_url"
-_PROXY: Final = "HTTPS_PROXY and HTTP_PROXY, or else base_url"
-_CERTIFICATES: Final = "the certificates that this system trusts and base_url"
+_FORBIDDEN_IN_A_ROW: Final = 3
+LOOK_AGAIN_S: Final = 0.05
+"""Seconds after which calls that wait for an open file check again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +54,8 @@ class RetryPolicy:
     """Workers that one call may lose: the call itself may be what ends them."""
     stalls: int = 2
     """The most requests that may stall, as each has cost a long wait."""
-    empties: int = 2
-    """How often to ask again after an empty answer."""
+    empties: int = 3
+    """The most requests that may be answered with nothing."""
     trying_s: float = 1800.0
     """Seconds from the first failure."""
     refused_s: float = 3600.0
@@ -81,8 +95,8 @@ class RetryPolicy:
 class Retry:
     """Try again."""
 
-    after_s: float
-    words: str
+    after_s: float = 0.0
+    words: str = ""
     """What is waited for."""
     all_wait_s: float = 0.0
     """Seconds for which no such request may be sent, as the server asked."""
@@ -97,42 +111,60 @@ class GiveUp:
     retryable: bool
     parks: bool = False
     """Whether no other call to this model can succeed either."""
-    look_at: str = "apikey, model and base_url"
+    look_at: str = KEYS
     """The parts of the model's configuration that may be wrong, if it parks; empty for none."""
     for_s: float | None = None
     """Seconds after which calls may succeed again, if it parks and they are known."""
+    why: str = ""
+    """Why it is not tried again, in our own words."""
 
 
 @dataclass(slots=True)
-class StandingFailure:
-    """The failure with which every request to a model has ended so far."""
+class ModelHistory:
+    """What all calls to a model have shown of it."""
 
-    words: str = ""
-    times: int = 0
-    since: float = 0.0
-    """When it first occurred, by the monotonic clock."""
+    answered: bool = False
+    """Whether it ever gave an answer."""
+    forbidden: int = 0
+    """How often in a row it refused with a 403 in unknown words since."""
+    _alike: str | None = ""
+    """The failure with which every request has ended so far; None if they differ."""
+    _times: int = 0
+    _since: float = 0.0
 
-    def add(self, failure: Failure) -> bool:
-        """Count a failure; return False if it is another one, or an outage, after which each call
-        tries in full."""
+    def note_answer(self) -> None:
+        self.answered, self.forbidden, self._alike = True, 0, None
+
+    def always_fails_alike(self, failure: Failure, policy: RetryPolicy, now: float) -> bool:
+        """Count a failure; return whether the server has failed in the same way on everything for
+        so long that a call is not worth more than one request."""
         words = describe(failure)
-        if failure.status != SERVER_ERROR or (self.times and self.words != words):
+        if failure.status != SERVER_ERROR or self._alike not in {"", words}:
+            # another one, or an outage, after which each call tries in full
+            self._alike = None
             return False
-        self.words, self.times = words, self.times + 1
-        return True
+        if not self._alike:
+            self._alike, self._since = words, now
+        self._times += 1
+        return self._times > policy.in_vain and now - self._since >= policy.in_vain_s
 
-    def is_hopeless(self, policy: RetryPolicy, now: float) -> bool:
-        """Whether it has lasted so long that a call is not worth more than one request."""
-        return self.times > policy.in_vain and now - self.since >= policy.in_vain_s
+    def may_be_filtered(self, failure: Failure) -> bool:
+        """Count a 403; return whether it may be a filter's, as the words are unknown and the model
+        has answered: it is taken for the key's only if it is the only answer for a while."""
+        if failure.status != 403 or not self.answered or meaning_of(failure) is not None:
+            return False
+        self.forbidden += 1
+        return self.forbidden < _FORBIDDEN_IN_A_ROW
 
 
-def is_undelivered(failure: Failure, kind: FailureKind) -> bool:
+def _is_undelivered(failure: Failure, kind: FailureKind) -> bool:
     """Whether a request certainly did not reach the application, so that even one that must not
     arrive twice may be sent again: a rate limit turned it away, or there was no connection. A
     proxy's word for that is not trusted, as it may have passed the request on."""
     if kind is FailureKind.RATE_LIMITED:
         return failure.cause is Cause.STATUS
-    return kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY
+    is_local = failure.cause in {Fault.NO_FILES, Cause.AGENT_UNFIT}
+    return is_local or (kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY)
 
 
 @dataclass(slots=True)
@@ -141,62 +173,85 @@ class RetryState:
 
     retry_policy: RetryPolicy
     random: Callable[[], float]
+    history: ModelHistory = field(default_factory=ModelHistory)
+    sends_once: bool = False
+    """Whether a request that may have been received is never sent again."""
     tries: int = 0
-    stalls: int = 0
-    empties: int = 0
-    refusals: int = 0
-    _first_failure_at: float | None = None
-    _first_refusal_at: float | None = None
+    _counts: Counter[FailureKind | Next] = field(default_factory=Counter)
+    _first_at: dict[Next, float] = field(default_factory=dict)
+    """When one first failed that was followed by this."""
 
     def next(
         self,
         failure: Failure,
-        kind: FailureKind,
         now: float,
         *,
-        strikes: int = 0,
+        changed: bool = False,
         known: bool = True,
-    ) -> Retry | GiveUp:
-        """Return the next step after a failure, which must not be `CONTEXT_FULL` or `FILTERED`.
+        probing: bool = False,
+    ) -> Finish | Retry | GiveUp:
+        """Return the next step after a failure, or how the conversation ends with it.
 
-        `strikes` is how often in a row the host was not reached, `known` whether it ever was.
+        `changed` is whether the request can be sent without what the server refuses, `known`
+        whether the host was ever reached, and `probing` whether all calls wait for it.
         """
-        words, asked = describe(failure), failure.retry_after_s or 0.0
-        match kind:
-            # separate for the advice only: for these, checking the key and the model is no use
-            case FailureKind.FATAL_TARGET if failure.cause is Fault.CERTIFICATE:
-                return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
-            case FailureKind.FATAL_TARGET if 300 <= (failure.status or 0) < 400:
-                return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
-            case FailureKind.FATAL_TARGET:
-                return GiveUp(words, retryable=False, parks=True)
-            case FailureKind.QUOTA_SPENT:
-                return self._after_quota(failure)
-            case FailureKind.RATE_LIMITED if asked > self.retry_policy.refused_s:
+        kind = classify(failure)
+        if isinstance(kind.next, Finish):
+            return kind.next
+        if changed:
+            return Retry()
+        step = self._by_rule(failure, kind, kind.next, now, known=known, probing=probing)
+        if isinstance(step, GiveUp) or not self.sends_once or _is_undelivered(failure, kind):
+            return step
+        why = " (not sent again: it may have arrived)"
+        return GiveUp(describe(failure), retryable=True, why=why)
+
+    def _by_rule(
+        self,
+        failure: Failure,
+        kind: FailureKind,
+        rule: Next,
+        now: float,
+        *,
+        known: bool,
+        probing: bool,
+    ) -> Retry | GiveUp:
+        words = describe(failure)
+        if rule is Next.ELSEWHERE:
+            return self._after_local_fault(failure, words)
+        if self.history.always_fails_alike(failure, self.retry_policy, now):
+            why = " (the same to every call so far: not tried again)"
+            return GiveUp(words, retryable=True, why=why)
+        match rule:
+            case Next.LATER if (failure.retry_after_s or 0.0) > self.retry_policy.refused_s:
                 # no momentary limit takes so long
                 return self._after_quota(failure)
-            case FailureKind.RATE_LIMITED | FailureKind.OVERLOADED:
+            case Next.LATER:
                 return self._after_refusal(failure, words, now)
-            case FailureKind.STALLED:
-                self.stalls += 1
-                # counted separately: each stalled try has taken minutes, a refused one a second
-                if self.stalls >= self.retry_policy.stalls:
-                    return GiveUp(f"{words}, {self.stalls} times", retryable=True)
-                return self._retry_or_give_up(failure, words, now)
-            case FailureKind.EMPTY:
-                self.empties += 1
-                if self.empties > self.retry_policy.empties:
-                    return GiveUp(f"{words}, {self.empties} times", retryable=True)
-                return Retry(0.0, words)
-            case FailureKind.UNREACHABLE if not known:
-                return self._after_silence(failure, words, now, strikes)
-            case FailureKind.TRANSIENT | FailureKind.UNREACHABLE:
-                return self._retry_or_give_up(failure, words, now)
-            case FailureKind.OTHER_MODEL:
-                # a gateway falls back while its model is down: a later run may reach it
-                return GiveUp(words, retryable=True)
+            case Next.AGAIN:
+                return self._again(failure, kind, words, now)
+            case Next.RECONNECT if probing:
+                # no try, as the network is waited for before the next request
+                return Retry()
+            case Next.RECONNECT:
+                return self._again(failure, kind, words, now, known=known)
+            case Next.PARK if kind is FailureKind.QUOTA_SPENT:
+                return self._after_quota(failure)
+            case Next.PARK if not self.history.may_be_filtered(failure):
+                look_at = sign_of(failure).look_at
+                return GiveUp(words, retryable=False, parks=True, look_at=look_at)
             case _:
-                return GiveUp(words, retryable=False)
+                return GiveUp(words, retryable=rule is Next.FAIL_FOR_NOW)
+
+    def _after_local_fault(self, failure: Failure, words: str) -> Retry | GiveUp:
+        if failure.cause is Fault.NO_FILES:
+            return Retry(LOOK_AGAIN_S, words)
+        self._counts[FailureKind.AGENT_LOST] += failure.cause is Cause.AGENT_LOST
+        most = self.retry_policy.lost_workers
+        if self._counts[FailureKind.AGENT_LOST] < most:
+            return Retry()
+        why = f" (so were {most} workers that made this call: it may be what ends them)"
+        return GiveUp(words, retryable=True, why=why)
 
     def _after_quota(self, failure: Failure) -> GiveUp:
         """Park the model until its quota begins anew, if that is known."""
@@ -206,53 +261,41 @@ class RetryState:
         words = describe(failure, Meaning.QUOTA_SPENT)
         return GiveUp(words, retryable=True, parks=True, look_at="", for_s=for_s)
 
-    def uncount(self) -> None:
-        """Do not count the last try: it failed without a network, which is waited for elsewhere."""
-        self.tries = max(0, self.tries - 1)
-
-    def _after_silence(
-        self, failure: Failure, words: str, now: float, strikes: int
+    def _again(
+        self, failure: Failure, kind: FailureKind, words: str, now: float, *, known: bool = True
     ) -> Retry | GiveUp:
-        """For a host that never answered: a wrong address, or a server that is not running."""
-        if failure.cause is Fault.UNKNOWN_HOST:
-            if strikes >= _UNKNOWN_HOST_TRIES:
-                return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
-            return self._retry_or_give_up(failure, words, now)
-        most = _UNANSWERED_TLS_TRIES if failure.cause is Fault.NO_TLS_ANSWER else None
-        step = self._retry_or_give_up(failure, words, now, most)
-        if isinstance(step, Retry):
-            return step
-        place = _PROXY if failure.cause is Fault.NO_PROXY else _ADDRESS
-        return replace(step, parks=True, look_at=place)
-
-    def _retry_or_give_up(
-        self, failure: Failure, words: str, now: float, most: int | None = None
-    ) -> Retry | GiveUp:
-        """`most` limits the tries further than the policy."""
-        tries = min(most or self.retry_policy.tries, self.retry_policy.tries)
+        policy = self.retry_policy
         self.tries += 1
-        if self._first_failure_at is None:
-            self._first_failure_at = now
-        spent = now - self._first_failure_at
-        if self.tries >= tries or spent >= self.retry_policy.trying_s:
-            return GiveUp(f"{words}, after {plural(self.tries, 'try', 'tries')}", retryable=True)
-        asked = min(failure.retry_after_s or 0.0, self.retry_policy.longest_asked_s)
-        step = f" (try {self.tries + 1} of {tries})"
-        return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
+        self._counts[kind] += 1
+        most = policy.tries if known else _NEVER_REACHED_TRIES.get(failure.cause, policy.tries)
+        # counted separately, too: each stalled try has taken minutes
+        own = {FailureKind.STALLED: policy.stalls, FailureKind.EMPTY: policy.empties}.get(kind)
+        is_last = self.tries >= most or (own is not None and self._counts[kind] >= own)
+        if is_last or self._spent(Next.AGAIN, now) >= policy.trying_s:
+            why = f", after {plural(self.tries, 'try', 'tries')}"
+            # a host that was never reached: a wrong address, or a server that is not running
+            look_at = sign_of(failure).look_at
+            return GiveUp(words, retryable=True, parks=not known, look_at=look_at, why=why)
+        asked = min(failure.retry_after_s or 0.0, policy.longest_asked_s)
+        step = f"{words} (try {self.tries + 1} of {most})"
+        pause = 0.0 if kind is FailureKind.EMPTY else self._jitter(self.tries)
+        return Retry(max(asked, pause), step, asked)
 
     def _after_refusal(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
-        self.refusals += 1
-        if self._first_refusal_at is None:
-            self._first_refusal_at = now
-        if now - self._first_refusal_at >= self.retry_policy.refused_s:
-            return GiveUp(
-                f"{words}, refused {plural(self.refusals, 'try', 'tries')}", retryable=True
-            )
+        self._counts[Next.LATER] += 1
+        if self._spent(Next.LATER, now) >= self.retry_policy.refused_s:
+            why = f", refused {plural(self._counts[Next.LATER], 'try', 'tries')}"
+            return GiveUp(words, retryable=True, why=why)
+        pause = self._jitter(self._counts[Next.LATER])
         if failure.retry_after_s is None:
-            return Retry(self._jitter(self.refusals), words)
+            return Retry(pause, words)
         asked = min(failure.retry_after_s, self.retry_policy.refused_s)
         # some servers ask for a wait of 0 s, which helps no more than asking for none
-        return Retry(max(asked, self._jitter(self.refusals)), words, asked)
+        return Retry(max(asked, pause), words, asked)
+
+    def _spent(self, rule: Next, now: float) -> float:
+        """Seconds since a failure of this rule first came."""
+        return now - self._first_at.setdefault(rule, now)
 
     def _jitter(self, number: int) -> float:
         # 30 doublings exceed any pause, and larger exponents would overflow a float

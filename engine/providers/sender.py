@@ -14,23 +14,9 @@ from typing import Final
 from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.identity import BATCH_ROUTE
-from engine.providers.accounts import (
-    Account,
-    Accounts,
-    FilteredReplies,
-    JsonFallback,
-    Parking,
-)
+from engine.providers.accounts import Account, Accounts, ModelState, Parking
 from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
-from engine.providers.attempts import (
-    Cause,
-    Failure,
-    FailureKind,
-    classify,
-    concerns_account,
-    describe,
-    meaning_of,
-)
+from engine.providers.attempts import Cause, Failure, classify, concerns_account, describe
 from engine.providers.batches.queue import SHARE, BatchTransport
 from engine.providers.capabilities import (
     FEWEST,
@@ -43,9 +29,10 @@ from engine.providers.capabilities import (
     room_in,
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
-from engine.providers.form_trial import FormFailures, FormTrial
+from engine.providers.failure_kinds import FailureKind, Next
+from engine.providers.form_trial import FormTrial
 from engine.providers.http.transport import Fault, HostPort
-from engine.providers.limiter import Limiter, Signal
+from engine.providers.limiter import Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.base import (
@@ -57,19 +44,16 @@ from engine.providers.protocols.base import (
 )
 from engine.providers.redaction import Redactor
 from engine.providers.retry import (
+    LOOK_AGAIN_S,
     SERVER_ERROR,
     GiveUp,
     Retry,
     RetryPolicy,
     RetryState,
-    StandingFailure,
-    is_undelivered,
 )
 from engine.providers.waits import ModelWaits
 
 GUESSES_TO_KEEP: Final = 2
-LOOK_AGAIN_S: Final = 0.05
-"""Seconds after which calls that wait for an open file check again."""
 
 OnNote = Callable[[str], None]
 """Called once with each thing about a model that a person should know."""
@@ -143,8 +127,6 @@ class _Call:
     on_attempt: OnAttempt | None
     destination: RequestDestination | None = None
     batch: BatchTransport | None = None
-    lost_workers: int = 0
-    """How many workers it has lost."""
     guess: Adaptation | None = None
     """Learned from a refusal without a stated reason; kept if it turns out to help."""
     _guessed_from_prose: bool = False
@@ -158,18 +140,22 @@ class _Call:
     """The last attempt and its usage, cached as looking up a price is slow."""
 
     @property
-    def _limiter(self) -> Limiter:
-        return self.account.limiter(self.ask.model)
+    def _model(self) -> ModelState:
+        return self.account.model(self.ask.model)
 
     def __post_init__(self) -> None:
-        failures = self.account.form_failures.setdefault(self.ask.model, FormFailures())
-        self._form_trial = FormTrial(failures)
+        self._form_trial = FormTrial(self._model.form_failures)
 
     async def run(self) -> Reply:
         accounts = self.sender.accounts
-        retries = RetryState(self._retry_policy, accounts.clock.random)
+        retries = RetryState(
+            self._retry_policy,
+            accounts.clock.random,
+            self._model.history,
+            sends_once=self.sender.sends_once,
+        )
         # once for all tries: a call that is retried does not go to the end of the queue
-        ticket = self._limiter.ticket()
+        ticket = self._model.limiter.ticket()
         while True:
             await self._wait_until_reachable()
             result = await self._attempt_in_turn(ticket)
@@ -178,27 +164,39 @@ class _Call:
                 # an answer at last: any later failure is an outage, which is waited for
                 self._note_answer(result)
                 return self._reply(result)
-            # limits of this machine or its workers: neither counted as a try nor reported
-            if failure.cause is Cause.AGENT_UNFIT:
-                continue
-            if failure.cause is Fault.NO_FILES:
-                await self._wait_a_little()
-                continue
-            if failure.cause is Cause.AGENT_LOST:
-                self._count_lost_worker(failure)
-                continue
-            kind = classify(failure)
-            # before learning: a transcript that is too long is no reason to ask differently
-            if kind in _ANSWERS:
-                self._count_filtered(_ANSWERS[kind])
-                return self._reply(result, _ANSWERS[kind])
-            # before learning: what a refusal teaches is learned for the request with its form
+            match self._next_step(retries, failure):
+                case Finish() as finish:
+                    self._count_filtered(finish)
+                    return self._reply(result, finish)
+                case GiveUp() as step:
+                    raise ModelError(self._given_up(step, failure), retryable=step.retryable)
+                case Retry() as step:
+                    self._close(step, failure)
+                    await self._pause(step)
+
+    def _next_step(self, retries: RetryState, failure: Failure) -> Finish | Retry | GiveUp:
+        """Return what comes after a failure, and change the request if that may help."""
+        reachability, host_port = self.sender.accounts.reachability, self.sender.host_port
+        kind = classify(failure)
+        was_without = changed = False
+        # a transcript that is too long is no reason to ask differently, nor is a lost worker
+        if not isinstance(kind.next, Finish) and kind.next is not Next.ELSEWHERE:
+            # first: what a refusal teaches is learned for the request with its form
             was_without = self._restore_form()
-            if self._learn(failure, kind):
-                continue
-            await self._prepare_retry(retries, failure, kind)
-            if failure.status == SERVER_ERROR:
-                self._suspect_form(was_without=was_without)
+            changed = self._learn(failure, kind)
+        known = reachability.has_worked(host_port)
+        if kind is FailureKind.UNREACHABLE:
+            reachability.failed(host_port, failure.cause)
+        step = retries.next(
+            failure,
+            self.sender.accounts.clock.monotonic(),
+            changed=changed,
+            known=known,
+            probing=reachability.waiting_reason(host_port) is not None,
+        )
+        if failure.status == SERVER_ERROR and isinstance(step, Retry) and not changed:
+            self._suspect_form(was_without=was_without)
+        return step
 
     @property
     def _retry_policy(self) -> RetryPolicy:
@@ -217,7 +215,7 @@ class _Call:
 
     async def _attempt_in_turn(self, ticket: int) -> CallResult:
         """Make one attempt when its turn has come."""
-        limiter = self._limiter
+        limiter = self._model.limiter
         if self.batch is not None:
             # thousands may be out: the provider limits what is queued, and not how many requests
             self._refuse_parked()
@@ -235,7 +233,8 @@ class _Call:
             # checked after the wait: the model may have been parked meanwhile
             self._refuse_parked()
             result = await self._attempt()
-            signal = _signal(result)
+            failure = result.failure
+            signal = Signal.WELL if failure is None else classify(failure).signal
             return result
         finally:
             # also if cancelled or refused: a slot that is not returned is lost for good
@@ -276,7 +275,7 @@ class _Call:
                 return await self._send_with(partial(self._exchange_by_worker, slot, destination))
         except NoVariableError as error:
             words = f"{error} {PARKED})"
-            self.account.parked[self.ask.model] = Parking(words)
+            self._model.parking = Parking(words)
             raise ModelError(f"{self.sender.label}: {words}", retryable=True) from None
 
     async def _exchange_here(self, result: CallResult) -> None:
@@ -289,7 +288,7 @@ class _Call:
             result,
             retry_policy=self._retry_policy,
             now=accounts.clock.now,
-            accepted=self._limiter.accepted,
+            accepted=self._model.limiter.accepted,
         )
         if self.sender.host_port.local:
             await self.account.learn_slots(result.server)
@@ -300,19 +299,7 @@ class _Call:
         """Send from a worker."""
         policy = self.sender.accounts.retry_policy
         request = RemoteRequest(destination, self.ask, policy)
-        await slot.exchange(request, result, self._limiter.accepted)
-
-    def _count_lost_worker(self, failure: Failure) -> None:
-        """Count a lost worker, which is neither the model's fault nor a try. Raises `ModelError` if
-        the request cannot be sent again."""
-        self.lost_workers += 1
-        why = ""
-        if self.sender.sends_once:
-            why = "not sent again: it may have arrived"
-        elif self.lost_workers >= (most := self.sender.accounts.retry_policy.lost_workers):
-            why = f"so were {most} workers that made this call: it may be what ends them"
-        if why:
-            raise ModelError(f"{self.sender.label}: {failure.message} ({why})", retryable=True)
+        await slot.exchange(request, result, self._model.limiter.accepted)
 
     async def _send_with(self, send: Callable[[CallResult], Awaitable[None]]) -> CallResult:
         clock, dialect = self.sender.accounts.clock, self.sender.dialect
@@ -362,22 +349,20 @@ class _Call:
         """Whether a reply without a reason for its end is most likely cut, as the model gives
         reasons otherwise. Doubted once in each call."""
         if not result.parser.unexplained:
-            self.account.explains.add(self.ask.model)
+            self._model.explains = True
             return False
         doubted, self._doubted = self._doubted, True
-        return not doubted and self.ask.model in self.account.explains
+        return not doubted and self._model.explains
 
     def _note_answer(self, result: CallResult) -> None:
         """Learn what an answer shows of the model."""
-        model, account = self.ask.model, self.account
-        account.unanswered[model] = None
+        self._model.history.note_answer()
         if self.batch is not None:
             result.parser.oddity = None  # that an answer is one document is no oddity there
-        account.forbidden.pop(model, None)
         self._count_filtered(result.finish)
         self._confirm_guess(result)
         self._note_answer_to_form()
-        noted, oddity = account.noted.setdefault(model, set()), result.parser.oddity
+        noted, oddity = self._model.noted, result.parser.oddity
         if oddity is not None and oddity not in noted and len(noted) < MOST_NOTES:
             noted.add(oddity)
             self.sender.on_note(f"{self.sender.label} {self.redact(oddity)}")
@@ -385,7 +370,7 @@ class _Call:
     def _count_filtered(self, finish: Finish) -> None:
         """Count replies that the provider's filter withholds, and park the model if it withholds
         all of them."""
-        known = self.account.filtered.setdefault(self.ask.model, FilteredReplies())
+        known = self._model.filtered
         if finish is not Finish.CONTENT_FILTER:
             known.conversations.clear()
         elif known.add(self.ask.session or self.ask.messages):
@@ -394,7 +379,7 @@ class _Call:
                 f"conversations in a row, so the account may be blocked {PARKED}; ask the "
                 "provider, or call it again if it does that with such scenarios)"
             )
-            self.account.parked[self.ask.model] = Parking(words)
+            self._model.parking = Parking(words, by_filter=True)
             known.conversations.clear()
 
     def _report(self, outcome: str, result: CallResult, began: float) -> None:
@@ -536,7 +521,6 @@ class _Call:
         dialect, ask = self.sender.dialect, self.ask
         learned = adaptation_from(
             failure,
-            kind,
             ask.learned,
             sent=dialect.sent(dialect.body(ask)),
             steps=dialect.steps,
@@ -556,7 +540,7 @@ class _Call:
         if self.guess is None or not self._guessed_from_prose:
             self._keep_guess()
             return
-        fallback = self._fallback
+        fallback = self._model.fallback
         if _is_json(result.text):
             fallback.helped += 1
         else:
@@ -565,14 +549,10 @@ class _Call:
             self._remember(self.guess)
         self.guess = None
 
-    @property
-    def _fallback(self) -> JsonFallback:
-        return self.account.json_fallbacks.setdefault(self.ask.model, JsonFallback())
-
     def _ignored_schema(self, result: CallResult) -> bool:
         """Whether the server was asked to enforce a schema, and did not. False once asking in the
         prompt has failed to help twice."""
-        fallback = self._fallback
+        fallback = self._model.fallback
         hopeless = fallback.failed >= GUESSES_TO_KEEP and fallback.failed >= fallback.helped
         prose_came = result.finish is Finish.STOP and not _is_json(result.text)
         return self._asks_for_form and prose_came and not hopeless
@@ -580,16 +560,15 @@ class _Call:
     def _keep_guess(self) -> None:
         """Remember what was learned: at once if the server named the reason; otherwise when the
         same guess has helped two calls in a row, as one refusal may have another reason."""
-        doubts, model = self.account.doubts, self.ask.model
         if self.guess is None:
             if self.ask.schema is not None:
-                doubts.pop(model, None)
+                self._model.doubts = 0
             return
         guess, self.guess = self.guess, None
         self.ask = replace(self.ask, learned=self.ask.learned | guess.learned)
         if not guess.certain:
-            doubts[model] = doubts.get(model, 0) + 1
-            if doubts[model] < GUESSES_TO_KEEP:
+            self._model.doubts += 1
+            if self._model.doubts < GUESSES_TO_KEEP:
                 return
         self._remember(guess)
 
@@ -632,81 +611,15 @@ class _Call:
             self.sender.accounts.memory.learn(key, known | guess.learned)
             self.sender.on_note(f"{self.sender.label} {guess.note}")
 
-    async def _prepare_retry(
-        self, retries: RetryState, failure: Failure, kind: FailureKind
-    ) -> None:
-        """Wait until another try is worthwhile. Raises `ModelError` if none is."""
-        accounts, host_port = self.sender.accounts, self.sender.host_port
-        reachability = accounts.reachability
-        strikes, known = 0, reachability.has_worked(host_port)
-        if kind is FailureKind.UNREACHABLE:
-            strikes = reachability.failed(host_port, failure.cause)
-        if self._always_fails_alike(failure):
-            words = (
-                f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
-            )
-            raise ModelError(f"{self.sender.label}: {words}", retryable=True)
-        self._refuse_forbidden(failure, kind)
-        step = retries.next(failure, kind, accounts.clock.monotonic(), strikes=strikes, known=known)
-        match step:
-            case GiveUp():
-                self._park_refused_setting(failure)
-                raise ModelError(self._given_up(step), retryable=step.retryable)
-            case Retry() if self.sender.sends_once and not is_undelivered(failure, kind):
-                words = f"{self.redact(describe(failure))} (not sent again: it may have arrived)"
-                raise ModelError(f"{self.sender.label}: {words}", retryable=True)
-            case Retry() if kind is FailureKind.UNREACHABLE and reachability.waiting_reason(
-                host_port
-            ):
-                # no try, as `_wait_until_reachable` waits for the network before the next request
-                retries.uncount()
-            case Retry():
-                self._close(step, failure)
-                await self._pause(step)
-
-    def _refuse_forbidden(self, failure: Failure, kind: FailureKind) -> None:
-        """Raises `ModelError` for a 403 in unknown words of a model that has answered: that may be
-        a filter's, and is taken for the key's only if it is the only answer for a while."""
-        account, model = self.account, self.ask.model
-        answered = model in account.filtered
-        if kind is not FailureKind.FATAL_TARGET or failure.status != 403 or not answered:
-            return
-        if meaning_of(failure) is None:
-            account.forbidden[model] = account.forbidden.get(model, 0) + 1
-            if account.forbidden[model] < FORBIDDEN_IN_A_ROW:
-                words = self.redact(describe(failure))
-                raise ModelError(f"{self.sender.label}: {words}", retryable=False)
-
-    def _always_fails_alike(self, failure: Failure) -> bool:
-        """Whether the server has failed in the same way on everything that this model was asked."""
-        account, model, now = self.account, self.ask.model, self.sender.accounts.clock.monotonic()
-        standing = account.unanswered.setdefault(model, StandingFailure(since=now))
-        if standing is None:
-            return False
-        if not standing.add(failure):
-            account.unanswered[model] = None
-            return False
-        return standing.is_hopeless(self.sender.accounts.retry_policy, now)
-
-    def _park_refused_setting(self, failure: Failure) -> None:
-        """Raises `ModelError` if the configuration holds what the server refuses: it is in every
-        request."""
-        ask = self.ask
-        chosen = [name for name in _CHOSEN if getattr(ask.params, name) is not None]
-        name = refused_setting(failure, [*ask.extra_body, *filter(ask.takes, chosen)])
-        if name is None or self.sender.dialect.fills_template:
-            return
-        place = "extra_body" if name in ask.extra_body else "params"
-        words = (
-            f"{self.redact(describe(failure))} (parked; remove or change `{name}` in `{place}` of "
-            f"{self.sender.label} in config.yaml)"
-        )
-        self.sender.refusals[:] = [words]
-        raise ModelError(f"{self.sender.label}: {words}", retryable=False)
-
-    def _given_up(self, step: GiveUp) -> str:
-        words = self.redact(step.message)
-        if step.parks:
+    def _given_up(self, step: GiveUp, failure: Failure) -> str:
+        """Return why the call has failed, and park what cannot succeed."""
+        words = f"{self.redact(step.message)}{step.why}"
+        refused = self._refused_setting(failure)
+        if refused is not None:
+            # it is in every request of this configuration, and in none of another
+            words += f" {PARKED}; remove or change {refused} of {self.sender.label} in config.yaml)"
+            self.sender.refusals[:] = [words]
+        elif step.parks:
             clock, until = self.sender.accounts.clock, math.inf
             advice = f"; check {self.sender.look_at or step.look_at} of {self.sender.label}"
             if not step.look_at:
@@ -716,14 +629,23 @@ class _Call:
                 moment = clock.now() + timedelta(seconds=step.for_s)
                 advice = f" until {moment:%Y-%m-%d %H:%M} UTC"
             words += f" {PARKED}{advice})"
-            self.account.parked[self.ask.model] = Parking(words, until)
+            self._model.parking = Parking(words, until)
         return f"{self.sender.label}: {words}"
+
+    def _refused_setting(self, failure: Failure) -> str | None:
+        """Name the key of the configuration that the server refuses; None if it refuses none."""
+        ask = self.ask
+        chosen = [name for name in _CHOSEN if getattr(ask.params, name) is not None]
+        name = refused_setting(failure, [*ask.extra_body, *filter(ask.takes, chosen)])
+        if name is None or self.sender.dialect.fills_template:
+            return None
+        return f"`{name}` in `{'extra_body' if name in ask.extra_body else 'params'}`"
 
     def _close(self, step: Retry, failure: Failure) -> None:
         """Hold back the calls that the server asks to wait."""
         if step.all_wait_s:
             # some limits are of the key, and apply to all of its models; others are of one model
-            gate = self.account.cooldown if concerns_account(failure) else self._limiter
+            gate = self.account.cooldown if concerns_account(failure) else self._model.limiter
             gate.close_for(step.all_wait_s)
 
     async def _pause(self, step: Retry) -> None:
@@ -741,7 +663,6 @@ class _Call:
 
 MOST_NOTES: Final = 5
 """Oddities of one model that are noted."""
-FORBIDDEN_IN_A_ROW: Final = 3
 PARKED: Final = "(parked"
 """In the reason of every call that is not made, or not made again, as its model is parked."""
 _CHOSEN: Final = ("temperature", "top_p", "reasoning_effort", "seed")
@@ -749,34 +670,11 @@ _CHOSEN: Final = ("temperature", "top_p", "reasoning_effort", "seed")
 _NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
 # 422: FastAPI, and so most servers in Python, answers it for an unacceptable value
 _OF_A_LIMIT: Final = frozenset({400, 422})
-_ANSWERS = {
-    FailureKind.CONTEXT_FULL: Finish.CONTEXT_FULL,
-    FailureKind.FILTERED: Finish.CONTENT_FILTER,
-}
-"""Refusals that end the conversation and are not failures of the call."""
 
 
 def _with_request_id(failure: Failure, request_id: str | None) -> str:
     """Describe a failure, with the id by which the server's owners can find it."""
     return describe(failure) + (f"; request {request_id}" if request_id else "")
-
-
-def _signal(result: CallResult) -> Signal:
-    if result.failure is None:
-        return Signal.WELL
-    match classify(result.failure):
-        # the server did its part; the model wrote prose
-        case FailureKind.NO_JSON:
-            return Signal.WELL
-        case FailureKind.RATE_LIMITED:
-            return Signal.REFUSED
-        case FailureKind.OVERLOADED:
-            return Signal.TROUBLE
-        # a broken connection says nothing about how much the server can take
-        case FailureKind.TRANSIENT if (result.failure.status or 0) >= 500:
-            return Signal.TROUBLE
-        case _:
-            return Signal.NOTHING
 
 
 def _is_json(text: str) -> bool:

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
+from engine.providers.failure_kinds import FailureKind
 from engine.providers.http.transport import SPEAKS_TLS
 
 _BAD: Final = frozenset({400, 422})
@@ -18,32 +19,48 @@ _ONLY_IN_STREAM: Final = frozenset[int]()
 
 
 class Meaning(Enum):
-    """What words mean, in a few of our own, and the statuses beside which they do (None: any);
-    beside a success, as in a stream, they always do. In order of precedence, as one answer may
-    hold the words of several."""
+    """What words mean, in a few of our own, of which kind an error with them is, and the statuses
+    beside which they mean it (None: any); beside a success, as in a stream, they always do. In
+    order of precedence, as one answer may hold the words of several."""
 
     # before all: providers say it with the status of a rate limit, and waiting would be in vain
-    NO_CREDIT = "the account has no credit", None
-    WRONG_KEY = "the key was refused", _BAD_OR_KEY
-    NO_STREAM = "the model may not be streamed", _BAD_OR_KEY
-    NO_MODEL = "there is no such model", _BAD
-    NEEDS_TLS = SPEAKS_TLS, _BAD
-    CONTEXT_FULL = "the conversation no longer fits into the context", frozenset({400, 413, 422})
-    FILTERED = "the provider's filter withheld the answer", frozenset({400, 403, 422, 451})
-    QUOTA_SPENT = "the quota is used up", frozenset({429})
-    TOO_LARGE = "more than the limit of a minute", frozenset({413, 429})
-    OVERLOADED = "the server is overloaded", None
-    NO_SYSTEM = "there is no system role", frozenset({400, 422, 424, 500})
-    NO_REASONING = "earlier reasoning may not be sent", _BAD
-    WANTS_REASONING = "earlier reasoning must be sent", _BAD
-    RATE_LIMITED = "rate limit", _ONLY_IN_STREAM
-    BAD_REQUEST = "the request was not accepted", _ONLY_IN_STREAM
+    NO_CREDIT = "the account has no credit", FailureKind.FATAL_TARGET, None
+    WRONG_KEY = "the key was refused", FailureKind.FATAL_TARGET, _BAD_OR_KEY
+    NO_STREAM = "the model may not be streamed", FailureKind.FATAL_TARGET, _BAD_OR_KEY
+    NO_MODEL = "there is no such model", FailureKind.FATAL_TARGET, _BAD
+    NEEDS_TLS = SPEAKS_TLS, FailureKind.FATAL_TARGET, _BAD
+    CONTEXT_FULL = (
+        "the conversation no longer fits into the context",
+        FailureKind.CONTEXT_FULL,
+        frozenset({400, 413, 422}),
+    )
+    FILTERED = (
+        "the provider's filter withheld the answer",
+        FailureKind.FILTERED,
+        frozenset({400, 403, 422, 451}),
+    )
+    QUOTA_SPENT = "the quota is used up", FailureKind.QUOTA_SPENT, frozenset({429})
+    TOO_LARGE = (
+        "more than the limit of a minute",
+        FailureKind.FATAL_REQUEST,
+        frozenset({413, 429}),
+    )
+    OVERLOADED = "the server is overloaded", FailureKind.OVERLOADED, None
+    NO_SYSTEM = (
+        "there is no system role",
+        FailureKind.FATAL_REQUEST,
+        frozenset({400, 422, 424, 500}),
+    )
+    NO_REASONING = "earlier reasoning may not be sent", FailureKind.FATAL_REQUEST, _BAD
+    WANTS_REASONING = "earlier reasoning must be sent", FailureKind.FATAL_REQUEST, _BAD
+    RATE_LIMITED = "rate limit", FailureKind.RATE_LIMITED, _ONLY_IN_STREAM
+    BAD_REQUEST = "the request was not accepted", FailureKind.FATAL_REQUEST, _ONLY_IN_STREAM
     # how a reply ended, besides two of the above
-    ENDED = "the reply is complete", _ONLY_IN_STREAM
-    CUT = "the reply was cut at its limit", _ONLY_IN_STREAM
-    REFUSED = "the model refused", _ONLY_IN_STREAM
-    BROKE_OFF = "the server broke the reply off", _ONLY_IN_STREAM
-    GOES_ON = "no end, more may come", _ONLY_IN_STREAM
+    ENDED = "the reply is complete", None, _ONLY_IN_STREAM
+    CUT = "the reply was cut at its limit", None, _ONLY_IN_STREAM
+    REFUSED = "the model refused", None, _ONLY_IN_STREAM
+    BROKE_OFF = "the server broke the reply off", None, _ONLY_IN_STREAM
+    GOES_ON = "no end, more may come", None, _ONLY_IN_STREAM
 
     @property
     def words(self) -> str:
@@ -51,8 +68,14 @@ class Meaning(Enum):
         return words
 
     @property
+    def kind(self) -> FailureKind | None:
+        """None for what is said of ends alone."""
+        kind: FailureKind | None = self.value[1]
+        return kind
+
+    @property
     def statuses(self) -> frozenset[int] | None:
-        statuses: frozenset[int] | None = self.value[1]
+        statuses: frozenset[int] | None = self.value[2]
         return statuses
 
     def counts_beside(self, status: int | None) -> bool:

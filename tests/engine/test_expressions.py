@@ -18,7 +18,6 @@ from engine.providers.attempts import (
     LONGEST_MESSAGE,
     LONGEST_REFUSAL,
     Cause,
-    classify,
     describe,
     failure_in,
 )
@@ -170,7 +169,6 @@ def test_a_megabyte_of_what_a_server_says_is_read_in_no_time(piece: str) -> None
         failure = failure_in(body, Cause.IN_STREAM)
         adaptation_from(
             failure,
-            classify(failure),
             ModelCapabilities(),
             sent=sent,
             steps=tuple(Step),

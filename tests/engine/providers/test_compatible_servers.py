@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.providers.attempts import FailureKind, classify, describe
+from engine.providers.attempts import classify, describe
 from engine.providers.exchange import CallResult
+from engine.providers.failure_kinds import FailureKind
 from engine.providers.model import Finish
 from tests.engine.providers.test_exchange import Recorded, outcome
 
@@ -84,7 +85,7 @@ def test_a_reply_of_openrouter_is_heard_between_its_comments_with_thoughts_route
             {"code": "server_error", "message": "Provider disconnected unexpectedly"},
             FailureKind.TRANSIENT,
         ),
-        ({"code": 502, "message": "Provider returned error"}, FailureKind.TRANSIENT),
+        ({"code": 502, "message": "Provider returned error"}, FailureKind.SERVER_FAILED),
         ({"code": 429, "message": "Rate limit exceeded"}, FailureKind.RATE_LIMITED),
         ({"code": 402, "message": "Insufficient credits"}, FailureKind.FATAL_TARGET),
         (
@@ -145,6 +146,8 @@ def test_refusals_of_ollama_are_what_they_say() -> None:
     assert kind_of(refused(404, {"error": missing})) is FailureKind.FATAL_TARGET
     memory = {"message": "model requires more system memory (9 GiB) than is available (4 GiB)"}
     full = refused(500, {"error": {**memory, "type": "api_error", "param": None, "code": None}})
-    assert kind_of(full) is FailureKind.TRANSIENT
+    assert kind_of(full) is FailureKind.SERVER_FAILED
     busy = {"message": "server busy, please try again.  maximum pending requests exceeded"}
-    assert kind_of(refused(503, {"error": {**busy, "type": "api_error"}})) is FailureKind.TRANSIENT
+    assert (
+        kind_of(refused(503, {"error": {**busy, "type": "api_error"}})) is FailureKind.SERVER_FAILED
+    )

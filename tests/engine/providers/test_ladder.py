@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure, classify
+from engine.providers.attempts import Cause, Failure
 from engine.providers.capabilities import (
     BOUNDS,
     FOLDED_SYSTEM,
@@ -41,7 +41,6 @@ def taught(
     failure = Failure(Cause.STATUS, message, status, param=param)
     return adaptation_from(
         failure,
-        classify(failure),
         learned or ModelCapabilities(),
         sent=sent,
         steps=steps,

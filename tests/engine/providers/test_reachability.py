@@ -52,8 +52,8 @@ def test_no_way_from_a_host_that_worked_means_no_network_for_all_but_this_machin
 
 def test_a_host_that_nobody_knows_is_a_wrong_name_and_no_lost_network(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
-    for strikes in (1, 2, 3, 4):
-        assert known.failed(ONE, Fault.UNKNOWN_HOST) == strikes
+    for _ in range(4):
+        known.failed(ONE, Fault.UNKNOWN_HOST)
     assert known.waiting_reason(ONE) is None
     assert not known.has_worked(ONE)
 

@@ -651,8 +651,8 @@ def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
         await bench.server.until(lambda counters: counters.concurrent == 0)
         in_flight = (
             accounts.at(model.endpoint.wire, model.endpoint.base_url)[0]
-            .limiter(model.endpoint.model)
-            .window
+            .model(model.endpoint.model)
+            .limiter.window
         )
         return done, in_flight.in_flight
 
@@ -713,7 +713,7 @@ def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
         object.__setattr__(accounts.clock, "sleep", watched)
         await call(model)
         [account] = accounts.at(model.endpoint.wire, model.endpoint.base_url)
-        account.limiter(model.endpoint.model).close_for(12)
+        account.model(model.endpoint.model).limiter.close_for(12)
         await asyncio.gather(*(call(model) for _ in range(3)))
         return seen
 

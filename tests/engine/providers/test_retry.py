@@ -1,140 +1,131 @@
-"""How often a call is tried, how long it waits between, and when it is given up."""
+"""What comes after a failed request: how often a call is tried, how long it waits between, and when
+it is given up."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
 
-from engine.providers.attempts import Cause, Failure, FailureKind, classify
+from engine.providers.attempts import Cause, Failure
 from engine.providers.http.transport import Fault
-from engine.providers.retry import GiveUp, Retry, RetryPolicy, RetryState
+from engine.providers.model import Finish
+from engine.providers.retry import GiveUp, ModelHistory, Retry, RetryPolicy, RetryState
 from tests.approval import approve
 
 BROKEN = Failure(Fault.BROKEN)
-STALLED = Failure(Cause.STALLED)
-EMPTY = Failure(Cause.EMPTY)
 REFUSED = Failure(Cause.STATUS, status=429)
+FORBIDDEN = Failure(Cause.STATUS, "not today", status=403)
 
 
-def retries(retry_policy: RetryPolicy | None = None, chance: float = 1.0) -> RetryState:
-    return RetryState(retry_policy or RetryPolicy(), lambda: chance)
+def state(*, chance: float = 1.0, answered: bool = False, sends_once: bool = False) -> RetryState:
+    history = ModelHistory(answered=answered)
+    return RetryState(RetryPolicy(), lambda: chance, history, sends_once=sends_once)
 
 
-def follow(failure: Failure, times: int, **known: bool) -> list[Retry | GiveUp]:
-    one = retries()
-    return [one.next(failure, classify(failure), 0.0, **known) for _ in range(times)]
+def each(failures: Sequence[Failure], **around: bool) -> Callable[[], list[object]]:
+    """The steps after failures of one call, all at one moment."""
+    own = {key: around.pop(key) for key in ("answered", "sends_once") if key in around}
+
+    def play() -> list[object]:
+        one = state(**own)
+        return [one.next(failure, 0.0, **around) for failure in failures]
+
+    return play
 
 
-def waits(steps: list[Retry | GiveUp]) -> list[float]:
-    return [step.after_s for step in steps if isinstance(step, Retry)]
+def until(seconds: float, failure: Failure) -> Callable[[], list[object]]:
+    """The steps after the same failure at the beginning, just before a time, and at it."""
+
+    def play() -> list[object]:
+        one = state()
+        return [one.next(failure, now) for now in (0.0, seconds - 1, seconds)]
+
+    return play
 
 
-def test_passing_failures_are_tried_eight_times_with_doubling_pauses() -> None:
-    steps = follow(BROKEN, 8)
-    assert waits(steps) == [1, 2, 4, 8, 16, 32, 60]
-    approve(steps[-1])
-    approve(steps[1])
+def alike(status: int, *, spread_s: float) -> Callable[[], list[object]]:
+    """The steps of calls that each fail once, one after another."""
+
+    def play() -> list[object]:
+        history = ModelHistory()
+        calls = (RetryState(RetryPolicy(), lambda: 1.0, history) for _ in range(18))
+        failure = Failure(Cause.STATUS, status=status)
+        return [call.next(failure, place * spread_s) for place, call in enumerate(calls)]
+
+    return play
+
+
+def by_status(status: int, **more: float) -> Failure:
+    return replace(Failure(Cause.STATUS, status=status), **more)  # type: ignore[arg-type]
+
+
+CASES: Final[Mapping[str, Callable[[], list[object]]]] = {
+    "a broken connection": each([BROKEN] * 8),
+    "a broken connection, tried for half an hour": until(1800, BROKEN),
+    "silence": each([Failure(Cause.STALLED)] * 2),
+    "nothing": each([Failure(Cause.EMPTY)] * 3),
+    "a busy server that asks for a wait": each([by_status(503, retry_after_s=12.0)] * 5),
+    "a rate limit": each([REFUSED] * 3),
+    "a rate limit that asks for a wait": each([by_status(429, retry_after_s=12.0)]),
+    "a rate limit that asks for no wait": each([by_status(429, retry_after_s=0.0)] * 3),
+    "a rate limit for an hour": until(3600, REFUSED),
+    "a rate limit that asks for two hours": each([by_status(429, retry_after_s=7200.0)]),
+    "an overloaded server": each([by_status(529)] * 2),
+    "a quota": each([Failure(Cause.STATUS, "Requests per day limit exceeded", 429)]),
+    "a network that is waited for": each([Failure(Fault.NETWORK)] * 9, probing=True),
+    "a known server": each([Failure(Fault.NO_CONNECTION)] * 8, known=True),
+    "a server that never answered": each([Failure(Fault.NO_CONNECTION)] * 8, known=False),
+    "a proxy that was never reached": each([Failure(Fault.NO_PROXY)] * 8, known=False),
+    "a name that was never found": each([Failure(Fault.UNKNOWN_HOST)] * 3, known=False),
+    "a port without TLS": each([Failure(Fault.NO_TLS_ANSWER)] * 3, known=False),
+    "a certificate": each([Failure(Fault.CERTIFICATE)]),
+    "a server that has moved": each([by_status(301)]),
+    "a refused key": each([by_status(401)]),
+    "a refused request": each([by_status(400)]),
+    "a refused request that can be changed": each([by_status(400)], changed=True),
+    "a full context": each([by_status(413)], changed=True),
+    "a filter": each([Failure(Cause.STATUS, code="content_filter", status=400)]),
+    "a key that may not": each([FORBIDDEN]),
+    "unknown words of a model that has answered": each([FORBIDDEN] * 3, answered=True),
+    "another model": each([Failure(Cause.OTHER_MODEL)]),
+    "a lost worker": each([Failure(Cause.AGENT_LOST, "one")] * 10),
+    "a worker without a variable": each([Failure(Cause.AGENT_UNFIT)] * 12),
+    "no open file left": each([Failure(Fault.NO_FILES)] * 12),
+    "the same to every call": alike(500, spread_s=10.0),
+    "the same to every call within a minute": alike(500, spread_s=1.0),
+    "an outage": alike(503, spread_s=10.0),
+    "sent once, and broken": each([BROKEN], sends_once=True),
+    "sent once, and its worker is lost": each([Failure(Cause.AGENT_LOST)], sends_once=True),
+    "sent once, and no connection": each([Failure(Fault.NO_CONNECTION)], sends_once=True),
+    "sent once, and turned away": each([REFUSED], sends_once=True),
+}
+
+
+def in_words(step: object) -> str:
+    match step:
+        case Retry(after_s, words, all_wait_s):
+            others = f", as all others after {all_wait_s:g} s" if all_wait_s else ""
+            return f"again after {after_s:g} s{others}: {words}" if words else "again at once"
+        case GiveUp(message, retryable, parks, look_at, for_s, why):
+            later = "for now" if retryable else "for good"
+            place = f" for {for_s:g} s" if for_s else f", look at {look_at}" if look_at else ""
+            return f"{f'park{place}' if parks else 'fail'} ({later}): {message}{why}"
+        case Finish():
+            return f"end with {step}"
+    raise TypeError(step)
+
+
+def test_what_comes_after_each_failure() -> None:
+    lines = []
+    for name, play in CASES.items():
+        runs = [(words, len(list(run))) for words, run in groupby(map(in_words, play()))]
+        lines += [name, *(f"  {words}" + (f" ({n} times)" * (n > 1)) for words, n in runs)]
+    approve("\n".join(lines))
 
 
 def test_pauses_are_drawn_from_nothing_up_to_the_whole() -> None:
-    none, half = retries(chance=0.0), retries(chance=0.5)
-    assert waits([none.next(BROKEN, FailureKind.TRANSIENT, 0.0)]) == [0]
-    assert waits([half.next(BROKEN, FailureKind.TRANSIENT, 0.0) for _ in range(3)]) == [0.5, 1, 2]
-
-
-def test_refusals_do_not_count_as_tries_but_have_an_end_in_time() -> None:
-    one = retries()
-    for _ in range(100):
-        assert isinstance(one.next(REFUSED, FailureKind.RATE_LIMITED, 0.0), Retry)
-    assert one.tries == 0
-    assert isinstance(one.next(REFUSED, FailureKind.OVERLOADED, 3599.0), Retry)
-    end = one.next(REFUSED, FailureKind.RATE_LIMITED, 3600.0)
-    approve(end)
-
-
-def test_the_wait_that_a_server_asks_for_is_for_the_whole_account() -> None:
-    asked = Failure(Cause.STATUS, status=429, retry_after_s=12.0)
-    assert follow(asked, 1) == [Retry(12.0, "429: rate limit", 12.0)]
-    busy = Failure(Cause.STATUS, status=503, retry_after_s=12.0)
-    assert waits(follow(busy, 5)) == [12, 12, 12, 12, 16]
-
-
-def test_silence_is_tried_twice() -> None:
-    steps = follow(STALLED, 2)
-    assert isinstance(steps[0], Retry)
-    approve(steps[1])
-
-
-def test_an_empty_answer_is_asked_for_twice_more_and_at_once() -> None:
-    steps = follow(EMPTY, 3)
-    assert waits(steps) == [0, 0]
-    approve(steps[2])
-
-
-def test_tries_end_in_time_too() -> None:
-    one = retries(RetryPolicy(trying_s=100))
-    assert isinstance(one.next(BROKEN, FailureKind.TRANSIENT, 0.0), Retry)
-    assert isinstance(one.next(BROKEN, FailureKind.TRANSIENT, 100.0), GiveUp)
-
-
-@pytest.mark.parametrize(
-    ("status", "parks"), [(401, True), (402, True), (403, True), (404, True), (400, False)]
-)
-def test_what_cannot_succeed_is_not_tried_again(status: int, *, parks: bool) -> None:
-    step = follow(Failure(Cause.STATUS, status=status), 1)[0]
-    assert isinstance(step, GiveUp)
-    assert (step.parks, step.retryable) == (parks, False)
-
-
-def test_of_a_server_that_has_moved_the_address_is_to_be_looked_at() -> None:
-    [step] = follow(Failure(Cause.STATUS, status=301), 1)
-    assert isinstance(step, GiveUp)
-    assert (step.parks, step.look_at) == (True, "base_url")
-
-
-def test_of_a_proxy_that_was_never_reached_its_variables_are_to_be_looked_at() -> None:
-    failure = Failure(Fault.NO_PROXY, "proxy:3128: econnrefused")
-    one = retries()
-    *_, step = (
-        one.next(failure, FailureKind.UNREACHABLE, 0.0, strikes=1, known=False) for _ in range(8)
-    )
-    assert isinstance(step, GiveUp)
-    words = "the proxy could not be reached (proxy:3128: econnrefused), after 8 tries"
-    assert step.message == words
-    assert step.parks
-    assert "HTTPS_PROXY" in step.look_at
-
-
-def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
-    one, failure = retries(), Failure(Fault.UNKNOWN_HOST)
-    steps = [
-        one.next(failure, FailureKind.UNREACHABLE, 0.0, strikes=strikes, known=False)
-        for strikes in (1, 2, 3)
-    ]
-    approve(steps[2])
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_a_server_that_never_answered_parks_its_models(*, known: bool) -> None:
-    last = follow(Failure(Fault.NO_CONNECTION, "econnrefused"), 8, known=known)[-1]
-    assert isinstance(last, GiveUp)
-    approve(last.message)
-    assert last.parks is not known
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_a_port_that_never_answered_tls_is_given_up_after_three(*, known: bool) -> None:
-    steps = follow(Failure(Fault.NO_TLS_ANSWER, "a:443 is silent"), 3, known=known)
-    assert isinstance(steps[0], Retry)
-    assert steps[0].words == f"no connection (a:443 is silent) (try 2 of {8 if known else 3})"
-    last = GiveUp(
-        "no connection (a:443 is silent), after 3 tries",
-        retryable=True,
-        parks=True,
-        look_at="base_url",
-    )
-    assert (steps[2] == last) is not known
-
-
-def test_a_server_that_asks_for_no_wait_is_not_asked_again_at_once() -> None:
-    at_once = Failure(Cause.STATUS, status=429, retry_after_s=0.0)
-    assert min(waits(follow(at_once, 4))) > 0
+    none, half = state(chance=0.0), state(chance=0.5)
+    waits = [one.next(BROKEN, 0.0) for one in (none, half, half, half)]
+    assert [one.after_s for one in waits if isinstance(one, Retry)] == [0, 0.5, 1, 2]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.providers.attempts import FailureKind, classify, transport_failure
+from engine.providers.attempts import classify, transport_failure
+from engine.providers.failure_kinds import FailureKind
 from engine.providers.http.connector import failure_of, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import (

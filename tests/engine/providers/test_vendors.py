@@ -9,8 +9,6 @@ import pytest
 from engine.providers.attempts import (
     LONGEST_MESSAGE,
     Cause,
-    FailureKind,
-    classify,
     failure_in,
     meaning_of,
 )
@@ -74,12 +72,7 @@ def test_the_most_important_of_several_meanings_counts() -> None:
 
 def test_every_meaning_of_an_error_says_what_to_do() -> None:
     assert {line.meaning for line in table()} | {Meaning.ENDED} == set(Meaning)
-    assert {
-        classify(failure_in({"error": {"message": line.example, "code": line.words}}, cause, 400))
-        for line in ERRORS
-        for cause in (Cause.STATUS, Cause.IN_STREAM)
-        if line.counts_beside(400)
-    } <= set(FailureKind)
+    assert not [line for line in ERRORS if line.meaning.kind is None]
 
 
 def test_no_text_makes_looking_for_phrases_slow() -> None:
