@@ -116,11 +116,16 @@ class Trust:
         self._root = root
         self._environ = environ
         self._allowed: frozenset[str] | None = None
+        self._required: set[Permission] = set()
+        """Those that were found to be usual or allowed: each call needs the same."""
 
     def require(self, permissions: Collection[Permission]) -> None:
         """Raise `UntrustedError` for those that are neither usual nor allowed."""
+        if self._required.issuperset(permissions):
+            return
         if missing := [one for one in permissions if not self._allows(one)]:
             raise UntrustedError(self._root, missing)
+        self._required.update(permissions)
 
     def covers(self, permissions: Sequence[Permission]) -> bool:
         """Whether exactly these were allowed; those that are usual need not be."""

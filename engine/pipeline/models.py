@@ -49,6 +49,7 @@ from engine.providers.model import (
     OnText,
     Reply,
     ReportingModel,
+    once_per_schema,
 )
 from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.base import PromptCache, Tokens
@@ -57,6 +58,7 @@ from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
 from engine.providers.waits import HeldCalls
+from engine.stages.answers import NotesForm
 from engine.store.model_settings import SYSTEM_PROMPT
 from engine.store.reader import Reader
 from engine.store.tables import (
@@ -476,7 +478,7 @@ class ShowsWriting(Protocol):
 
 
 @dataclass(slots=True)
-class RecordedModel:
+class RecordedModel(NotesForm):
     """A model whose attempts are stored under a row of work, and whose calls the budget limits."""
 
     model: Model
@@ -707,19 +709,9 @@ def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:
     return most if schema is None else most + _schema_bytes(schema) + MARKS
 
 
+@once_per_schema
 def _schema_bytes(schema: JsonSchema) -> int:
-    """Its length as JSON, of which is known that nobody changes it: each call has one of a few."""
-    known = _SIZES.get(id(schema))
-    if known is None or known[0] is not schema:
-        if len(_SIZES) >= _MOST_SIZES:
-            _SIZES.clear()
-        known = _SIZES[id(schema)] = schema, len(json.dumps(schema).encode())
-    return known[1]
-
-
-_MOST_SIZES: Final = 256
-_SIZES: Final[dict[int, tuple[JsonSchema, int]]] = {}
-"""By identity, with the schema itself, so that no other takes its place."""
+    return len(json.dumps(schema).encode())
 
 
 MARKS: Final = 16

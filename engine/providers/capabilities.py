@@ -21,6 +21,7 @@ from engine.providers.attempts import (
     meaning_of,
 )
 from engine.providers.failure_kinds import FailureKind
+from engine.providers.model import once_per_schema
 from engine.providers.vendors import Meaning
 
 
@@ -311,6 +312,7 @@ def refused_setting(failure: Failure, settings: Collection[str]) -> str | None:
     )
 
 
+@once_per_schema
 def form_in_words(schema: Mapping[str, Any]) -> str:
     """Describe an answer's fields for a prompt: a server that enforces a schema does not show it to
     the model."""

@@ -5,12 +5,38 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
 
 from engine.benchmark import Usage
 
 JsonSchema = Mapping[str, Any]
 """A JSON schema in the subset of structured output; its `title` names the shape."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_MOST_SCHEMAS: Final = 256
+
+
+def once_per_schema(
+    compute: Callable[Concatenate[JsonSchema, _P], _R],
+) -> Callable[Concatenate[JsonSchema, _P], _R]:
+    """Keep what is computed from a schema, of which nobody changes either: each call has one of a
+    few."""
+    # by identity, with the schema itself, so that no other takes its place
+    known: dict[tuple[object, ...], tuple[JsonSchema, _R]] = {}
+
+    @wraps(compute)
+    def kept(schema: JsonSchema, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        found = known.get(key := (id(schema), *args))
+        if found is None:
+            if len(known) >= _MOST_SCHEMAS:
+                known.clear()
+            found = known[key] = schema, compute(schema, *args, **kwargs)
+        return found[1]
+
+    return kept
+
 
 OnText = Callable[[str | None], None]
 """Called with each piece of the reply as it arrives, and with None if the pieces so far are void

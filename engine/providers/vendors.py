@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Final, NamedTuple
 
@@ -168,6 +168,7 @@ def meaning_of_error(codes: Iterable[str], message: str, status: int | None) -> 
     return min(meanings, key=_ORDER.__getitem__, default=None)
 
 
+@lru_cache(64)
 def meaning_of_end(reason: str) -> Meaning:
     """Return what a reason for which a reply ended means: any that is unknown, `ENDED`."""
     reason = reason.strip().lower()

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -78,12 +79,15 @@ def asked_again(messages: Sequence[Message], standing: str, note: str) -> list[M
     return [*before, Message(last.role, f"{last.text.rstrip()}\n\n{more.strip()}\n")]
 
 
-@runtime_checkable
-class NotesForm(Protocol):
+class NotesForm(ABC):
     """A model of which is noted that it does not keep to the form of answers."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def note_form(self) -> None: ...
 
+    @abstractmethod
     def note_unusable(self, answer: str, fault: str) -> None: ...
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from engine.display import one_line
 from engine.providers.attempts import Cause, Failure, failure_in, is_error
 from engine.providers.capabilities import BARE_REPLIES, BOUNDS, FOLDED_SYSTEM, REASONING, Step
-from engine.providers.model import Finish, JsonSchema, MessageRole
+from engine.providers.model import Finish, JsonSchema, MessageRole, once_per_schema
 from engine.providers.protocols.base import (
     COUNTS,
     FINISHES,
@@ -146,7 +146,7 @@ def response_format(ask: ChatRequest) -> ResponseFormat | None:
         untaken |= _RANGES
     if ask.model.startswith(_FINE_TUNED) or not ask.takes(BOUNDS):
         untaken |= _RANGES | COUNTS
-    schema = strict_schema(ask.schema, untaken)
+    schema = _kept_strict_schema(ask.schema, untaken)
     return {
         "type": "json_schema",
         "json_schema": {"name": name, "strict": True, "schema": schema},
@@ -161,6 +161,9 @@ def strict_schema(schema: JsonSchema, untaken: frozenset[str]) -> dict[str, Any]
     if isinstance(strict.get("properties"), dict):
         strict["required"] = list(strict["properties"])
     return strict
+
+
+_kept_strict_schema: Final = once_per_schema(strict_schema)
 
 
 class OpenAIReplyParser(ReplyParser):
