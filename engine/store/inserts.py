@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from engine.benchmark import Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
@@ -38,10 +38,10 @@ _DECIDED: Final[dict[type[StoredRow], tuple[str, ...]]] = {
     CheckRow: ("take",),
     AttemptRow: ("input_tokens", "cached_tokens", "output_tokens", "cost_usd"),
 }
-"""Columns whose values come from `decided`, in its order."""
+"""Columns whose values come from `_decided`, in its order."""
 VALUES: Final = {row: encoder(row, *_DECIDED.get(row, ())) for row in TABLE_OF}
 """For each class of rows, what makes its columns from the row, its `seq`, the time, and the values
-of `decided`."""
+of `_decided`."""
 
 
 def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
@@ -57,34 +57,13 @@ def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
 def insert(connection: sqlite3.Connection, row: StoredRow, *, seq: int, at: int) -> None:
     """Insert a row. Raises `StoreError` if it contradicts the rows there, and `sqlite3.Error`."""
     take = getattr(row, "take", 0)  # faster than asking for the class of the row
-    decided_values = decided(row, StoredPriorRows(connection), take)
+    decided_values = _decided(row, _PriorRows(connection), take)
     connection.execute(
         INSERTS[TABLE_OF[type(row)]], VALUES[type(row)](row, seq, at, *decided_values)
     )
 
 
-class PriorRows(Protocol):
-    """Answers from earlier rows, where they decide what is written with a row."""
-
-    def state(self, row: StateRow) -> str | None:
-        """The present state of its row of work."""
-
-    def is_finished(self, take: int) -> bool:
-        """Whether the take was played to an end that may be judged."""
-
-    def has_reply(self, take: int) -> bool:
-        """Whether the take has a message of the target."""
-
-    def counted(self, row: Verdict, take: int) -> bool | None:
-        """What the conversation's latest verdict of this track counted as, on whatever take, so
-        that the changes always add up to the present sum."""
-
-    def votes(self, row: Verdict, take: int) -> Sequence[Vote]:
-        """The votes on the conversation's newest finished take, which counts; oldest first, with
-        this verdict if it is on that take."""
-
-
-def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
+def _decided(row: StoredRow, before: _PriorRows, take: int) -> Sequence[Value]:
     """Return the values that the writer adds to a row or puts in place of its own.
 
     `take` is the `seq` of the row's take, if it belongs to one. Raises `StoreError` for a row that
@@ -118,7 +97,7 @@ def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
 
 
 def message_decided(row: MessageRow, take: int) -> tuple[int, str, bytes]:
-    """Return what `decided` does for a message of a take that is not finished. The text of a
+    """Return what `_decided` does for a message of a take that is not finished. The text of a
     message that has its digest must be storable."""
     if row.digest is not None:
         return take, row.text, row.digest
@@ -129,12 +108,12 @@ def _bit(value: bool | None) -> int | None:  # noqa: FBT001  (a value to be stor
     return None if value is None else int(value)
 
 
-def _refuse_unfinished(before: PriorRows, take: int) -> None:
+def _refuse_unfinished(before: _PriorRows, take: int) -> None:
     if not before.is_finished(take):
         raise StoreError(f"take {take} was not played to its end and cannot be judged")
 
 
-def _refuse_finished(before: PriorRows, take: int) -> None:
+def _refuse_finished(before: _PriorRows, take: int) -> None:
     """A take that may have been judged must not change."""
     if before.is_finished(take):
         raise StoreError(f"take {take} was played to its end; nothing can be added to it")
@@ -143,14 +122,14 @@ def _refuse_finished(before: PriorRows, take: int) -> None:
 _SAME: Final = "t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sample = ?"
 
 
-class StoredPriorRows:
-    """Answers by querying the store, row by row, as a run writes. For the thousands of rows of an
-    import, `bulk` answers from memory."""
+class _PriorRows:
+    """Answers from earlier rows, where they decide what is written with a row."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def state(self, row: StateRow) -> str | None:
+        """Return the present state of its row of work."""
         newest: tuple[str] | None = self._connection.execute(
             "SELECT state FROM state WHERE benchmark = ? AND stage = ? AND unit = ? "
             "ORDER BY seq DESC LIMIT 1",
@@ -159,6 +138,7 @@ class StoredPriorRows:
         return None if newest is None else newest[0]
 
     def is_finished(self, take: int) -> bool:
+        """Whether the take was played to an end that may be judged."""
         return self._is_so("FROM take_end WHERE take = ? AND finished = 1", take)
 
     def has_reply(self, take: int) -> bool:
@@ -169,6 +149,8 @@ class StoredPriorRows:
         return bool(is_so)
 
     def counted(self, row: Verdict, take: int) -> bool | None:
+        """Return what the conversation's latest verdict of this track counted as, on whatever take,
+        so that the changes always add up to the present sum."""
         before: tuple[bool | None] | None = self._connection.execute(
             "SELECT v.counted FROM verdict v JOIN take t ON t.seq = v.take "
             f"WHERE {_SAME} AND v.track = ? ORDER BY v.seq DESC LIMIT 1",
@@ -177,6 +159,8 @@ class StoredPriorRows:
         return None if before is None else before[0]
 
     def votes(self, row: Verdict, take: int) -> Sequence[Vote]:
+        """Return the votes on the conversation's newest finished take, which counts; oldest first,
+        with this verdict if it is on that take."""
         [counting] = self._connection.execute(
             "SELECT t.seq FROM take t JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
             f"WHERE {_SAME} ORDER BY t.number DESC LIMIT 1",

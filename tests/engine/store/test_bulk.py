@@ -1,12 +1,9 @@
-"""Many conversations at once become the rows that one by one would have become."""
+"""Whole conversations become rows in one transaction."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,10 +28,8 @@ from tests.engine.store.building import (
     verdict,
 )
 
-SOME_DAY = datetime(2026, 11, 21, tzinfo=UTC)
 
-
-def whole(*, fresh: bool) -> WholeConversation:
+def whole() -> WholeConversation:
     """Two takes with verdicts of several judges, and an interrupted one."""
     given = [
         verdict(GIVEN_LATER, True),
@@ -44,7 +39,7 @@ def whole(*, fresh: bool) -> WholeConversation:
         verdict(GIVEN_LATER, False, track=Track.NEGATIVE, metric="m02"),
     ]
     return WholeConversation(
-        fresh=fresh,
+        fresh=True,
         takes=[
             ended(0, given),
             ended(1, [verdict(GIVEN_LATER, False), verdict(GIVEN_LATER, False, judge="other")]),
@@ -72,33 +67,23 @@ def written(path: Path, *rows: BulkRow) -> Store:
     return store
 
 
-def told(store: Store) -> list[Any]:
-    """Every fact, but for its place among the others and its time."""
-    facts = [replace(fact, seq=0, at=SOME_DAY) for fact in store.reader.facts(0)]
-    return sorted(map(repr, facts))
-
-
-def test_a_fresh_conversation_becomes_what_its_rows_one_by_one_become(tmp_path: Path) -> None:
-    with (
-        written(tmp_path / "quick.db", whole(fresh=True)) as quick,
-        written(tmp_path / "slow.db", whole(fresh=False)) as slow,
-    ):
-        assert told(quick) == told(slow)
-        for store in (quick, slow):
-            progress = store.reader.snapshot()
-            folded = type(progress)()
-            for fact in store.reader.facts(0):
-                folded.apply(fact)
-            scores = progress.target(BENCHMARK, "steady").scores
-            assert scores == folded.target(BENCHMARK, "steady").scores
-        takes = [store.reader.takes(BENCHMARK) for store in (quick, slow)]
-        assert [[(one.finished, one.detail) for one in some] for some in takes] == [
-            [(True, "half � a pair"), (True, "half � a pair"), (False, None)]
-        ] * 2
+def test_a_conversation_becomes_rows_that_add_up(tmp_path: Path) -> None:
+    with written(tmp_path / "store.db", whole()) as store:
+        progress = store.reader.snapshot()
+        folded = type(progress)()
+        for fact in store.reader.facts(0):
+            folded.apply(fact)
+        scores = progress.target(BENCHMARK, "steady").scores
+        assert scores == folded.target(BENCHMARK, "steady").scores
+        assert [(one.finished, one.detail) for one in store.reader.takes(BENCHMARK)] == [
+            (True, "half � a pair"),
+            (True, "half � a pair"),
+            (False, None),
+        ]
 
 
 def test_what_comes_after_goes_on_counting_from_there(tmp_path: Path) -> None:
-    with written(tmp_path / "crosswind.db", whole(fresh=True)) as store:
+    with written(tmp_path / "crosswind.db", whole()) as store:
         [seq] = asyncio.run(store.write(state("x", State.QUEUED)))
         assert seq == store.reader.last_seq()
         assert len({fact.seq for fact in store.reader.facts(0)}) == len(store.reader.facts(0))
@@ -117,7 +102,7 @@ def test_a_verdict_on_what_was_not_played_to_its_end_is_refused_with_all_else(
 
 
 def test_a_state_knows_what_stood_before_it(tmp_path: Path) -> None:
-    with written(tmp_path / "crosswind.db", whole(fresh=True)) as store:
+    with written(tmp_path / "crosswind.db", whole()) as store:
         progress = store.reader.snapshot()
         assert progress.target(BENCHMARK, "steady").simulate.done == 1
         assert progress.target(BENCHMARK, "steady").simulate.queued == 0
