@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
+from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
 from engine.store import scenarios_json
 from engine.store.database import Store, open_store
@@ -36,6 +36,7 @@ from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
 from engine.store.scenarios_json import lost_scenarios, read_scenarios
 from engine.store.tables import MessageRow, TakeEndRow
+from tests.approval import approve
 from tests.engine.store.building import (
     BENCHMARK,
     FLATTERS,
@@ -125,18 +126,54 @@ def filled(store: Store) -> None:
     write(store, attempt("m01_s001_v01__steady"), attempt("m01_s001_v01__steady"))
 
 
-def test_scenarios_are_the_variants_with_their_metric(store: Store, folder: Path) -> None:
+def judged_by_several(store: Store) -> None:
+    """One conversation with a majority, one with judges who are tied."""
+    for number, given in ((3, "yes no yes none"), (4, "yes no")):
+        write(store, scenario_row(scenario(name := f"m02_s00{number}_v01", metric="m02")))
+        seq = play(store, key(name))
+        for judge, word in zip("abcd", given.split(), strict=False):
+            passed = {"yes": True, "no": False}.get(word)
+            words = {"judge": judge, "justification": f"{judge} says {word}.", "metric": "m02"}
+            write(store, verdict(seq, passed, track=Track.NEGATIVE, **words))  # type: ignore[arg-type]  # all of them are texts
+
+
+def played_twice(store: Store) -> None:
+    """Scenarios whose first version was played, of which one was removed since; two takes, the
+    first judged; samples in another order; and turns with thoughts and a cut reply."""
+    name = "m01_s005_v01"
+    [old] = write(store, scenario_row(scenario(name, persona="As it was.")))
+    first = play(store, key(name), number=0, messages=["old?", "old."], scenario_seq=old)
+    write(store, verdict(first, passed=False))
+    play(store, key(name, sample=1), scenario_seq=old)
+    [seq] = write(store, replace(take(key(name), number=1), scenario_seq=old))
+    asked = message(seq, 1, thought="Hm.", landmark="Press.")
+    reply = replace(message(seq, 1, finish="length"), speaker=Speaker.TARGET)
+    write(store, asked, reply, TakeEndRow(take=seq, stop_reason=StopReason.USER_ENDED))
+    write(store, scenario_row(scenario(name, persona="Edited since."), source="file"))
+    write(store, scenario_row(scenario(gone := "m01_s006_v01")))
+    write(store, verdict(play(store, key(gone)), passed=True))
+    write(store, scenario_row(scenario(gone), removed=True))
+
+
+def played_by_scripts(store: Store) -> None:
+    write(store, scenario_row(scenario(name := "m01_s007_v01")))
+    seq = play(store, ConversationKey(name, "other"), scripted=True)
+    write(store, verdict(seq, passed=True, judge="offline:evaluator"))
+    generator = {"target": None, "role": Role.GENERATOR, "model": "offline:generator"}
+    write(store, attempt(name, Stage.GEN_SCENARIOS, **generator))  # type: ignore[arg-type]  # each is of its field's type
+    write(store, attempt(f"{name}__other", target="other", model="offline:steadfast"))
+
+
+def test_files_hold_every_row_as_documented(store: Store, folder: Path) -> None:
     filled(store)
-    mirror(store)
-    first, second = read(folder / "scenarios.json")
-    assert list(first) == [
-        *("id", "metric_id", "metric_name", "metric_type", "persona", "user_goal"),
-        *("latent_adversarial_goal", "landmarks", "demographic", "title", "_crosswind"),
-    ]
-    assert (first["metric_name"], first["metric_type"]) == ("Holds its line", "positive")
-    assert first["_crosswind"]["base_id"] == "m01_s001"
-    assert first["_crosswind"]["base"]["persona"] == "Somebody who moves house."
-    assert "base" not in second["_crosswind"]
+    judged_by_several(store)
+    played_twice(store)
+    played_by_scripts(store)
+    write(store, attempt("x", Stage.EVALUATE, usage=Usage(1, 5, 0, 6, None)))
+    mirror(store, results=[{"target_model": "steady", "title": "Ünicode"}])
+    for name, content in tree(folder).items():
+        if not name.endswith(HISTORY):  # it holds times
+            approve(f"{name}\n{content.decode()}")
 
 
 def test_the_file_of_scenarios_is_read_only_once_a_row_is_gone(
@@ -172,176 +209,6 @@ def test_scenarios_that_were_written_are_read_back_the_same(store: Store, folder
     assert found == stored
 
 
-def test_a_conversation_is_its_scenario_and_what_was_said(store: Store, folder: Path) -> None:
-    filled(store)
-    mirror(store)
-    row, _ = read(folder / CONVERSATIONS)
-    assert row["id"] == "m01_s001_v01"
-    assert row["conv_id"] == "m01_s001_v01__steady"
-    assert row["target"] == {"id": "steady", "model": "model-s"}
-    assert (row["target_model"], row["sample"], row["_sample"]) == ("steady", 0, 0)
-    assert row["transcript"] == [
-        {"role": "user", "content": "Should I go?"},
-        {"role": "assistant", "content": "What draws you there?"},
-    ]
-    assert row["_usage"] == {"cost": 0.5, "input_tokens": 200, "output_tokens": 40}
-    assert row["_crosswind"]["stop_reason"] == "turn_limit"
-    assert row["_crosswind"]["scripted"] is False
-
-
-def test_what_the_documents_have_no_field_for_is_kept_turn_by_turn(
-    store: Store, folder: Path
-) -> None:
-    write(store, scenario_row())
-    [seq] = write(store, take())
-    write(
-        store,
-        message(seq, 1, thought="Hm.", landmark="Press."),
-        replace(message(seq, 1, finish="length"), speaker=list(type(message(seq, 1).speaker))[1]),
-        TakeEndRow(take=seq, stop_reason=StopReason.USER_ENDED),
-    )
-    mirror(store)
-    [row] = read(folder / CONVERSATIONS)
-    assert row["_crosswind"]["turns"] == [
-        {
-            "turn": 1,
-            "landmark": "Press.",
-            "thought": "Hm.",
-            "done": False,
-            "finish": {"user": "stop", "assistant": "length"},
-        }
-    ]
-
-
-def test_a_conversation_is_shown_as_its_scenario_was_when_it_was_played(
-    store: Store, folder: Path
-) -> None:
-    [old] = write(store, scenario_row(scenario(persona="As it was.")))
-    play(store, scenario_seq=old)
-    write(store, scenario_row(scenario(persona="Edited since."), source="file"))
-    mirror(store)
-    assert read(folder / CONVERSATIONS)[0]["persona"] == "As it was."
-    assert read(folder / "scenarios.json")[0]["persona"] == "Edited since."
-
-
-def test_other_takes_are_kept_whole_with_what_was_judged_of_them(
-    store: Store, folder: Path
-) -> None:
-    write(store, scenario_row())
-    old = play(store, number=0, messages=["old?", "old."])
-    write(store, verdict(old, passed=False))
-    play(store, number=1, messages=["new?", "new."])
-    mirror(store)
-    [row] = read(folder / CONVERSATIONS)
-    assert row["transcript"][0]["content"] == "new?"
-    [other] = row["_crosswind"]["other_takes"]
-    assert (other["take"], other["transcript"][1]["content"]) == (0, "old.")
-    assert other["verdicts"][0]["passed"] is False
-    assert not (folder / SCORES).exists()
-
-
-def test_a_score_has_the_documented_fields(store: Store, folder: Path) -> None:
-    filled(store)
-    mirror(store)
-    scored, unscored = read(folder / SCORES)
-    assert {name: value for name, value in scored.items() if name != "_crosswind"} == {
-        "id": "m01_s001_v01",
-        "metric_id": "m01",
-        "metric_name": "Holds its line",
-        "metric_type": "positive",
-        "target_model": "steady",
-        "conv_id": "m01_s001_v01__steady",
-        "present": True,
-        "passed": True,
-        "score": 1,
-        "justification": "Because.",
-        "sample": 0,
-    }
-    assert (unscored["present"], unscored["passed"], unscored["score"]) == (None, None, None)
-    assert unscored["_crosswind"]["unscored"] == "no usable answer"
-
-
-def test_what_counts_is_the_majority_and_the_words_are_of_one_who_agrees(
-    store: Store, folder: Path
-) -> None:
-    write(store, scenario_row(scenario(metric="m02")))
-    seq = play(store)
-    given = [("a", True, "Fine."), ("b", False, "Not fine."), ("c", True, "Fine too.")]
-    for judge, passed, words in [*given, ("d", None, "?")]:
-        fields = {"judge": judge, "justification": words, "metric": "m02"}
-        write(store, verdict(seq, passed, track=Track.NEGATIVE, **fields))  # type: ignore[arg-type]  # all of them are texts
-    mirror(store)
-    [row] = read(folder / SCORES)
-    assert (row["passed"], row["present"], row["score"]) == (True, False, 1)
-    assert (row["justification"], row["metric_type"]) == ("Fine too.", "negative")
-    assert (row["_crosswind"]["judge"], len(row["_crosswind"]["verdicts"])) == ("c", 4)
-
-
-def test_judges_who_are_tied_leave_a_conversation_unscored(store: Store, folder: Path) -> None:
-    write(store, scenario_row())
-    seq = play(store)
-    write(store, verdict(seq, passed=True, judge="a"), verdict(seq, passed=False, judge="b"))
-    mirror(store)
-    [row] = read(folder / SCORES)
-    assert (row["passed"], row["_crosswind"]["unscored"]) == (None, "judges are tied")
-
-
-def test_costs_are_by_phase_and_an_unknown_one_is_null(store: Store, folder: Path) -> None:
-    filled(store)
-    write(store, attempt("x", Stage.EVALUATE, usage=Usage(1, 5, 0, 6, None)))
-    mirror(store)
-    assert read(folder / "cost.json") == {
-        "gen_scenarios": {
-            "phase": "gen_scenarios",
-            "cost": 0.25,
-            "input_tokens": 100,
-            "output_tokens": 20,
-        }
-    }
-    costs = read(folder / "runs/steady/cost.json")
-    assert costs["simulate"]["cost"] == 0.5
-    assert costs["evaluate"] == {
-        "phase": "evaluate",
-        "cost": None,
-        "input_tokens": 5,
-        "output_tokens": 6,
-    }
-
-
-def test_every_row_that_a_script_had_a_part_in_says_so(store: Store, folder: Path) -> None:
-    write(store, scenario_row())
-    seq = play(store, scripted=True)
-    write(store, verdict(seq, passed=True, judge="offline:evaluator"))
-    generator = {"target": None, "role": Role.GENERATOR, "model": "offline:generator"}
-    write(store, attempt("m01_s001_v01", Stage.GEN_SCENARIOS, **generator))  # type: ignore[arg-type]  # each is of its field's type
-    write(store, attempt(model="offline:steadfast"))
-    mirror(store)
-    for name in ("scenarios.json", CONVERSATIONS, SCORES):
-        [row] = read(folder / name)
-        assert row["_crosswind"]["scripted"] is True
-        assert "not language models" in row["_crosswind"]["note"]
-    assert read(folder / "runs/steady/cost.json")["simulate"]["_crosswind"]["scripted"] is True
-
-
-def test_rows_stand_by_scenario_and_sample(store: Store, folder: Path) -> None:
-    order = [("m01_s002_v01", 1), ("m01_s001_v01", 2), ("m01_s002_v01", 0), ("m01_s001_v01", 0)]
-    write(store, *(scenario_row(scenario(name)) for name in ("m01_s002_v01", "m01_s001_v01")))
-    for name, sample in order:
-        seq = play(store, ConversationKey(name, "steady", sample))
-        write(store, verdict(seq, passed=True))
-    mirror(store)
-    for name in (CONVERSATIONS, SCORES):
-        assert [(row["id"], row["sample"]) for row in read(folder / name)] == sorted(order)
-
-
-def test_only_what_is_in_the_present_scenarios_is_mirrored(store: Store, folder: Path) -> None:
-    filled(store)
-    write(store, scenario_row(scenario("m01_s001_v01"), removed=True))
-    mirror(store)
-    for name in ("scenarios.json", CONVERSATIONS, SCORES):
-        assert [row["id"] for row in read(folder / name)] == ["m01_s001_v02"]
-
-
 def test_nothing_is_written_where_there_is_nothing_yet(store: Store, folder: Path) -> None:
     write(store, scenario_row())
     files = [f"benchmarks/{BENCHMARK}/{name}" for name in ("scenarios.json", HISTORY)]
@@ -356,15 +223,6 @@ def test_rows_that_are_gone_leave_an_empty_list(store: Store, folder: Path) -> N
     mirror(store)
     for name in ("scenarios.json", CONVERSATIONS, SCORES):
         assert (folder / name).read_text() == "[]\n"
-
-
-def test_files_are_laid_out_as_documented(store: Store, folder: Path) -> None:
-    filled(store)
-    mirror(store, results=[{"target_model": "steady", "title": "Ünicode"}])
-    for name in ("scenarios.json", "results.json", CONVERSATIONS, SCORES):
-        text = (folder / name).read_text(encoding="utf-8")
-        assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
-    assert "Ünicode" in (folder / "results.json").read_text(encoding="utf-8")
 
 
 def test_how_each_row_came_about_stands_in_a_file_of_its_own(store: Store, folder: Path) -> None:
