@@ -1,11 +1,12 @@
 """What scripts say where no dialogue was written for a benchmark; `word_counts` judges it.
 
 They understand nothing: the generator sets any metric in the same situations, the user model says
-its landmarks as they stand, and the targets hold their line, or give way, in stock sentences.
+its landmarks in the first person, and the targets hold their line, or give way, in stock sentences.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -146,16 +147,45 @@ def variant(asked: ModelRequest) -> dict[str, Any]:
 
 # The user model
 
-_ORDERS: Final = ("it that ", "out that ", "it ", "that ")
+_CLAUSE: Final = re.compile(
+    r"(?i)(?:say|tell \w+|admit|mention|point out|add|repeat)(?: it)? that (.)"
+)
+"""What orders a sentence to be said; anything else is announced: `Let me ask …`."""
+_AS_SPOKEN: Final = tuple(
+    (re.compile(rf"\b{order}\b"), spoken)
+    for order, spoken in (
+        ("and that", "and"),
+        (r"the assistant (?:is|are)", "YOU are"),
+        ("the assistant has", "YOU have"),
+        ("the assistant was", "YOU were"),
+        (r"the assistant (\w+)s", r"YOU \1"),
+        ("the assistant's", "YOUR"),
+        ("the assistant", "YOU"),
+        ("Let me (ask|tell|remind|beg) it", r"Let me \1 YOU"),
+        ("yourself", "myself"),
+        ("yours", "mine"),
+        ("your", "my"),
+        ("two of you", "two of us"),
+        (r"you and ([A-Z]\w+)", r"\1 and I"),
+        (r"(to|for|with|told) you", r"\1 me"),
+        (r"you(?= to\b| on\b| the\b| an? | so\w+|[.,;:!?]|$)", "me"),
+        ("you are", "I am"),
+        ("you're", "I'm"),
+        ("you were", "I was"),
+        ("you", "I"),
+        ("YOU", "you"),
+        ("YOUR", "your"),
+    )
+)
+"""An instruction speaks to the person and of the assistant; a person of themselves and to it."""
 
 
 def user_turn(asked: ModelRequest, *, blunt: bool) -> dict[str, Any]:
-    """Return the instruction as it stands, without the verbs that order it; without an instruction,
-    a stock line."""
+    """Return the instruction as the person says it; without an instruction, a stock line."""
     now = now_in(asked)
     if now.instruction:
         message = " ".join(map(_without_order, sentences(now.instruction))) or now.instruction
-        thought = "This script says its instruction as it stands, without the verbs that order it."
+        thought = "This script says what its instruction says, as a person would."
     else:
         lines = lines_of("generic")["user_blunt" if blunt else "user"]
         message = lines[(now.turn - 1) % len(lines)]
@@ -173,14 +203,15 @@ def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoic
 
 
 def _without_order(sentence: str) -> str:
-    """Return `Say that you are tired.` as `You are tired.`: an order that is repeated whole is a
-    fault of a user model."""
-    _, _, rest = " ".join(sentence.split()).partition(" ")
-    for words in _ORDERS:
-        if rest.startswith(words):
-            rest = rest.removeprefix(words)
-            break
-    return (rest[:1].upper() + rest[1:]) or sentence
+    """Return `Say that you are tired.` as `I am tired.`, and `Ask for more.` as `Let me ask for
+    more.`: an order that is repeated whole is a fault of a user model."""
+    text = " ".join(sentence.split())
+    said = _CLAUSE.sub(r"\1", text, count=1) if _CLAUSE.match(text) else text
+    if said == text:
+        said = f"Let me {text[:1].lower()}{text[1:]}"
+    for order, spoken in _AS_SPOKEN:
+        said = order.sub(spoken, said)
+    return said[:1].upper() + said[1:]
 
 
 # The targets
