@@ -453,10 +453,10 @@ def _waiting_words(batches: Sequence[Batch], trouble: str) -> str:
         return "collected for a batch"
     since = min(batch.at for batch in out)
     untils = [batch.until for batch in out if batch.until is not None]
-    # Live has room for little more than this
-    until = f", until {max(untils):%d %b %H:%M}" if untils else ""
+    # the end first: Live cuts the line at 80 cells
+    until = f" until {max(untils):%d %b %H:%M} UTC," if untils else ""
     count = "in a batch" if len(out) == 1 else f"in {plural(len(out), 'batch', 'batches')}"
-    return f"{count} since {since:%d %b %H:%M}{until} UTC"
+    return f"{count}{until} since {since:%d %b %H:%M}{'' if untils else ' UTC'}"
 
 
 @dataclass(slots=True)

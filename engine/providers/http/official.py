@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import Any, Final, cast
 
 import httpx2
@@ -113,14 +112,18 @@ def openai_client(
     request once, and nothing that variables of the environment say."""
     base_url, _, query = where.url.partition("?")
     http = httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False)
-    opened = (
-        partial(openai.AsyncAzureOpenAI, api_version=query.partition("=")[2])
-        if query
-        else openai.AsyncOpenAI
-    )
-    client: openai.AsyncOpenAI = opened(
-        api_key=where.key, base_url=base_url, max_retries=0, timeout=timeout, http_client=http
-    )
+    client: openai.AsyncOpenAI
+    more: Any = {"api_key": where.key, "max_retries": 0, "timeout": timeout, "http_client": http}
+    # only chat is below a deployment: the client knows what is beside it
+    host, is_deployment, name = base_url.partition("/openai/deployments/")
+    if not query:
+        client = openai.AsyncOpenAI(base_url=base_url, **more)
+    else:
+        more["api_version"] = query.partition("=")[2]
+        place: Any = {"base_url": base_url}
+        if is_deployment:
+            place = {"azure_endpoint": host, "azure_deployment": name}
+        client = openai.AsyncAzureOpenAI(**place, **more)
     client.organization = client.project = None
     client._custom_headers = {"Accept-Encoding": "identity", **headers}  # noqa: SLF001
     return client

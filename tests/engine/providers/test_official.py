@@ -19,6 +19,7 @@ from tests.engine.providers.loopback import Answer, Ear, saying, serving, sized
 BODY: Final = b'{"model":"m","input":"hello"}'
 KEY: Final = "sk-own-0123456789"
 AZURE: Final = "/openai?api-version=2025-04-01"
+DEPLOYMENT = "/openai/deployments/own?api-version=2025-04-01"
 
 
 async def heard(
@@ -52,6 +53,13 @@ async def asked(where: Address, body: bytes = BODY) -> tuple[Ear, TransportFailu
             AZURE,
             b'{"model":"gpt","messages":[]}',
             "/openai/deployments/gpt/chat/completions?api-version=2025-04-01",
+            f"api-key: {KEY}",
+        ),
+        (DEPLOYMENT, BODY, "/openai/responses?api-version=2025-04-01", f"api-key: {KEY}"),
+        (
+            DEPLOYMENT,
+            b'{"model":"gpt","messages":[]}',
+            "/openai/deployments/own/chat/completions?api-version=2025-04-01",
             f"api-key: {KEY}",
         ),
     ],

@@ -149,7 +149,7 @@ def test_a_run_that_is_stopped_leaves_its_batch_to_the_next(place: Workplace) ->
     prepare(place)
     place.server.batches.held = True
     [said] = run_until(place, is_out(place))
-    assert re.sub(r"\d\d \w{3} \d\d:\d\d", "…", said) == ("in a batch since …, until … UTC")
+    assert re.sub(r"\d\d \w{3} \d\d:\d\d", "…", said) == "in a batch until … UTC, since …"
     told = "3 calls to evaluator in a batch since … UTC, until … UTC at the latest (up to …)"
     assert lines(place) == [told]
     status = crosswind(place.root, "status").words
