@@ -74,6 +74,8 @@ class ShareCell(NamedTuple):
     """A share with its interval, 0 to 1."""
 
     figure: Figure
+    sure: bool = True
+    """Whether it rests on enough scenarios to be relied on."""
 
 
 class CoefficientCell(NamedTuple):
@@ -225,7 +227,7 @@ def cell_text(cell: Cell, *, whole: bool = False) -> str:
             return cell
         case Name():
             return f"{cell.id} {cell.text}" if cell.id else cell.text
-        case ShareCell(figure):
+        case ShareCell(figure, _):
             ends = span(figure.low, figure.high) if whole else ""
             return f"{percent(figure.value)} {ends}".rstrip()
         case CoefficientCell():

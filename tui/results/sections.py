@@ -141,7 +141,8 @@ def _plot(cells: Sequence[Cell], width: int) -> Line:
             return change_line(*cell, RATES, width, Ink.WARN if sure else Ink.MUTED)
         if isinstance(cell, ShareCell):
             figure = cell.figure
-            return whiskers(Whiskers(figure.value, figure.low, figure.high), RATES, width)
+            drawn = Whiskers(figure.value, figure.low, figure.high, sure=cell.sure)
+            return whiskers(drawn, RATES, width)
     return whiskers(Whiskers(None), RATES, width)
 
 

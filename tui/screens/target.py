@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from engine.analysis.sections import VerdictScope
+from engine.analysis.target_sections import target_sections
 from engine.display import one_line
-from tui.results.one_target import target_rows
 from tui.results.onset import onset_rows
+from tui.results.sections import section_rows
+from tui.results.text import title
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.text import plot
 from tui.text.ink import Ink, Piece
@@ -54,9 +56,15 @@ class TargetScreen(WatchingScreen, inherit_bindings=False):
 
     def _rows(self, width: int) -> list[SheetRow]:
         report = self._report
-        rows = target_rows(report.analysis, self._target, width)
+        result = report.analysis.target(self._target)
+        if result is None:
+            return []
+        own = title(one_line(self._target), width, one_line(result.model))
+        rows = [own._replace(key=VerdictScope((self._target,)))]
+        for section in target_sections(report.analysis, result):
+            rows += section_rows(section, width)
         if report.courses:
-            rows += [SheetRow([]), *onset_rows(report.courses, self._target, width)]
+            rows += onset_rows(report.courses, self._target, width)
         return rows
 
     def on_sheet_opened(self, message: Sheet.Opened) -> None:

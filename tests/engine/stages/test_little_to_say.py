@@ -14,6 +14,7 @@ from engine.analysis.figures import PROMISE, Analysis, Overall
 from engine.analysis.findings import Certainty, findings
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
+from engine.analysis.target_sections import target_sections
 from engine.cli.results_table import brief_results, results_table
 from engine.cli.section_lines import TableLayout
 from engine.report.html.page import html_report
@@ -21,8 +22,7 @@ from engine.stages.aggregate import as_object, as_rows
 from engine.stages.evaluate import ANSWERED
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tui.results.leaderboard import heat, says_rows, standing_rows
-from tui.results.one_target import target_rows
-from tui.results.sections import sections_rows
+from tui.results.sections import section_rows, sections_rows
 
 MANY: Final = 100
 
@@ -109,6 +109,6 @@ def _forms(shown: Analysis) -> Iterator[str]:
             *sections_rows(shown, ("people", "agreement"), width, "a"),
         ]
         yield "\n".join("".join(piece.text for piece in row.line) for row in rows)
-        # ✓ stands here for `every conversation is scored`
-        target_rows(shown, shown.targets[0].target, width)
+        for section in target_sections(shown, shown.targets[0]):
+            assert [*section_rows(section, width)]
     heat(shown)
