@@ -121,21 +121,6 @@ def test_a_variant_that_comes_from_a_file_without_its_base_is_no_loss(
     assert doctor.code == 0, str(doctor)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("length", [0, 100, 16383])
-def test_of_a_store_cut_to_little_all_comes_from_the_files(
-    sound: Sound, tmp_path: Path, length: int
-) -> None:
-    def cut(path: Path, chance: object) -> str:
-        del chance
-        with path.open("r+b") as file:
-            file.truncate(length)
-        return f"cut to {length} bytes"
-
-    trial = tried(sound, cut, 0, tmp_path / "place")
-    assert trial.outcome is Outcome.MENDED, str(trial)
-
-
 def test_a_seed_harms_the_same_place_of_the_same_rows_in_every_run(
     sound: Sound, tmp_path: Path
 ) -> None:

@@ -138,23 +138,6 @@ def test_what_was_made_from_which_rows_is_forgotten_and_whose_files_are_ours_is_
         assert reader.mirrored(note) is None
 
 
-def test_a_store_of_an_older_version_is_saved_whole(sound: Path, broken: Path) -> None:
-    with closing(sqlite3.connect(broken)) as connection:
-        for name in ("attempt_other", "message_other", "verdict_other"):
-            connection.execute(f"DROP INDEX {name}")
-        for table, column in (
-            *(("attempt", name) for name in ("served", "other", "route", "reported")),
-            *(("message", "served_by"), ("verdict", "served_by")),
-            *(("metric", "holds"), ("verdict", "marks")),
-        ):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 3")
-        connection.commit()
-    into, report = saved(broken)
-    assert report.is_whole
-    assert whole_conversations(into, sound) == CONVERSATIONS
-
-
 @pytest.mark.exhaustive
 def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Path) -> None:
     pages = sound.stat().st_size // PAGE
