@@ -99,18 +99,14 @@ def conversations(
         for take in some:
             stored = history.get(take.scenario_seq or 0)
             scenario = None if stored is None else stored.scenario
-            verdicts = judged[take.seq]
             yield Conversation(
                 benchmark=benchmark,
                 take=take,
                 scenario=scenario,
-                metric=metrics.get(_metric_id(scenario, verdicts)),
+                metric=metrics.get(_metric_id(scenario, judged[take.seq])),
                 messages=by_take[take.seq],
-                verdicts=verdicts,
-                **_counted(counts, take, verdicts, take.seq),
                 checks=checked[take.seq],
-                settings=known.of_take(take),
-                verdict_settings=[known.of_verdict(verdict) for verdict in verdicts],
+                **_judged(counts, known, take, judged[take.seq], take.seq),
             )
 
 
@@ -122,43 +118,49 @@ def takes(
     counting = next((take.seq for take in reversed(all_takes) if take.finished), None)
     known = ModelSettings.of(reader, benchmark)
     for take in reversed(all_takes):
-        verdicts = reader.verdicts(take.seq)
         yield Conversation(
             benchmark=benchmark,
             take=take,
             scenario=reader.scenario_of(take),
             metric=None,
             messages=reader.messages(take.seq),
-            verdicts=verdicts,
-            **_counted(counts, take, verdicts, counting),
             checks=reader.checks_of([take.seq])[take.seq],
-            settings=known.of_take(take),
-            verdict_settings=[known.of_verdict(verdict) for verdict in verdicts],
+            **_judged(counts, known, take, reader.verdicts(take.seq), counting),
         )
 
 
-class _Counted(TypedDict):
-    """The fields of a `Conversation` that say what counts."""
+class _Judged(TypedDict):
+    """The fields of a `Conversation` that say what was judged, by whom, and what counts."""
 
+    verdicts: Sequence[Verdict]
     passed: bool | None
     unscored: str | None
     why_not: NotCounted | None
     verdicts_why_not: Sequence[NotCounted | None]
+    settings: Mapping[str, Settings]
+    verdict_settings: Sequence[Settings | None]
 
 
-def _counted(
-    counts: Counts | None, take: StoredTake, verdicts: Sequence[Verdict], counting: int | None
-) -> _Counted:
+def _judged(
+    counts: Counts | None,
+    known: ModelSettings,
+    take: StoredTake,
+    verdicts: Sequence[Verdict],
+    counting: int | None,
+) -> _Judged:
     if counts is None:
         of_take, why = counted_verdicts(verdicts, None), None
     else:
         of_take = counts.verdicts_on(take, verdicts)
         why = counts.why_not_pooled(take, counting)
     return {
+        "verdicts": verdicts,
         "passed": of_take.passed,
         "unscored": of_take.unscored,
         "why_not": why,
         "verdicts_why_not": [why or of_take.why_not(verdict) for verdict in verdicts],
+        "settings": known.of_take(take),
+        "verdict_settings": [known.of_verdict(verdict) for verdict in verdicts],
     }
 
 

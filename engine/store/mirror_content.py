@@ -42,13 +42,10 @@ from engine.store.model_settings import ModelSettings
 from engine.store.reader import Reader
 from engine.store.schema import part_is_damaged
 from engine.store.tables import (
-    CheckRow,
-    MessageRow,
     MetricRow,
     ReviewRow,
     ScenarioRow,
     StoredTake,
-    Verdict,
 )
 
 _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
@@ -372,34 +369,25 @@ class MirrorContent:
         """Yield all takes of each conversation, reading a few conversations at a time."""
         chosen_takes = filter(chosen, self._by_conversation(target))
         while some := list(islice(chosen_takes, _AT_ONCE)):
-            seqs = [take.seq for takes in some for take in takes]
-            messages = self._reader.messages_of(seqs)
-            verdicts = self._reader.verdicts_of(seqs)
-            checks = self._reader.checks_of(seqs)
+            played = self._played([take for takes in some for take in takes])
             for takes in some:
-                yield (
-                    takes,
-                    {
-                        take.seq: self._played_take(
-                            take, messages[take.seq], verdicts[take.seq], checks[take.seq]
-                        )
-                        for take in takes
-                    },
-                )
+                yield takes, played
 
-    def _played_take(
-        self,
-        take: StoredTake,
-        messages: Sequence[MessageRow],
-        verdicts: Sequence[Verdict],
-        checks: Sequence[CheckRow],
-    ) -> PlayedTake:
-        """Raise `DamagedError` rather than overwrite a file that holds more."""
-        ended = take.stop_reason is not None and take.stop_reason.after_reply
-        if ended and not (messages and messages[-1].speaker is Speaker.TARGET):
-            how = f"what was said last in take {take.seq} is missing"
-            raise part_is_damaged(self._reader.connection.path, how)
-        return PlayedTake(take, messages, verdicts, checks)
+    def _played(self, takes: Sequence[StoredTake]) -> dict[int, PlayedTake]:
+        """Return what was said and judged of takes. Raises `DamagedError` rather than overwrite a
+        file that holds more."""
+        seqs = [take.seq for take in takes]
+        messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
+        checks = self._reader.checks_of(seqs)
+        for take in takes:
+            ended, said = take.stop_reason, messages[take.seq]
+            if ended and ended.after_reply and not (said and said[-1].speaker is Speaker.TARGET):
+                how = f"what was said last in take {take.seq} is missing"
+                raise part_is_damaged(self._reader.connection.path, how)
+        return {
+            seq: PlayedTake(take, messages[seq], verdicts[seq], checks[seq])
+            for seq, take in zip(seqs, takes, strict=True)
+        }
 
     def _by_conversation(self, target: str) -> Iterator[list[StoredTake]]:
         """Group the takes, which come sorted by conversation."""
@@ -458,20 +446,9 @@ class MirrorContent:
                 row = {**conversation_id(takes[0].key), "takes": [past[take.seq] for take in takes]}
                 row |= of_unit
                 if not self._has_row(takes):
-                    row["apart"] = self._replaced_takes(takes)
+                    row["apart"] = [take_row(played) for played in self._played(takes).values()]
                 yield row
         yield from units.rest()
-
-    def _replaced_takes(self, takes: list[StoredTake]) -> list[JsonObject]:
-        seqs = [take.seq for take in takes]
-        messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
-        checks = self._reader.checks_of(seqs)
-        return [
-            take_row(
-                self._played_take(take, messages[take.seq], verdicts[take.seq], checks[take.seq])
-            )
-            for take in takes
-        ]
 
     def generation_cost(self) -> JsonObject:
         """Return the cost of generating metrics and scenarios, by phase."""
