@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 
 from engine.analysis.validation_figures import ValidationReport
@@ -51,11 +52,14 @@ def validate(arguments: ValidateCommand) -> int:
     if arguments.report:
         return _show_again(session, name, arguments)
     asked = _validation_asked_for(session, name, arguments)
+    # without it, there seems to be nothing to compare with
+    session.refuse_unread()
     with planning(session) as planner:
         check_validation(asked, planner.reader)
         plan = plan_validation(asked, planner, stale=arguments.stale)
+        untrusted = () if sys.stdin.isatty() else planner.untrusted(asked.order())
     if arguments.dry_run:
-        return _explain(session, asked, plan, as_json=arguments.json)
+        return _explain(session, asked, plan, untrusted, as_json=arguments.json)
     # before anything is written into a folder that another engine may be working in
     session.require_free()
     session.require_store()
@@ -212,8 +216,15 @@ def _reports(
 # Before money is spent
 
 
-def _explain(session: Session, asked: Validation, plan: RunPlan, *, as_json: bool) -> int:
-    missing = missing_for(session, called_by([plan]))
+def _explain(
+    session: Session,
+    asked: Validation,
+    plan: RunPlan,
+    untrusted: Sequence[Problem],
+    *,
+    as_json: bool,
+) -> int:
+    missing = [*untrusted, *missing_for(session, called_by([plan]))]
     for problem in missing:
         tell(f"{STOPS}{problem}")
     if as_json:

@@ -40,7 +40,7 @@ from engine.providers.accounts import Accounts
 from engine.review import ReviewMode
 from engine.store.integrity import lost_store
 from engine.store.reader import Reader
-from engine.trust import Trust, UntrustedError
+from engine.trust import NOT_ALLOWED, Trust, UntrustedError
 
 RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
 
@@ -109,13 +109,22 @@ class Planner:
         """All that a run refuses before its first call, as far as no server is asked. `anew` allows
         it to start over where the store is gone; with `asks`, a person is asked about what nobody
         has allowed."""
-        root, permissions = self.workspace.root, self.config.permissions
         files, store = self.workspace.benchmarks_dir, self.workspace.store_path(self.config)
         lost = [] if anew else [lost_store(files, store)]
-        is_allowed = asks or self.is_scripted(order) or Trust(root).covers(permissions)
-        untrusted = () if is_allowed else UntrustedError(root, permissions).problems
-        beside = [*filter(None, lost), *self.templates(order), *untrusted]
-        return Refusals(beside, _raised(partial(self.check, order)))
+        beside = [*filter(None, lost), *self.templates(order)]
+        found = _raised(partial(self.check, order))
+        faults = [problem for problem in found if not problem.what.startswith(NOT_ALLOWED)]
+        if len(faults) < len(found):
+            # without a model's address there is no plan: said once for all of them
+            return Refusals(beside, [*self.untrusted(order), *faults])
+        untrusted = () if asks else self.untrusted(order)
+        return Refusals([*beside, *untrusted], faults)
+
+    def untrusted(self, order: Order) -> Sequence[Problem]:
+        """A problem that names what the workspace would do and nobody has allowed, if anything."""
+        root, permissions = self.workspace.root, self.config.permissions
+        is_allowed = self.is_scripted(order) or Trust(root).covers(permissions)
+        return () if is_allowed else UntrustedError(root, permissions).problems
 
     def is_scripted(self, order: Order) -> bool:
         """Whether every model that may take part is a script."""

@@ -87,6 +87,33 @@ def test_a_run_without_its_store_is_refused_wherever_it_is_planned(tmp_path: Pat
     assert dry.err.startswith("note: this would stop the run before it begins: ")
     assert "all together: 48 to 80 calls" in dry.out
     assert said not in crosswind(place.root, "run", "--dry-run", "--anew", code=0).words
+    for words in (("--headless", "--yes"), ("--dry-run",)):
+        told = crosswind(place.root, "validate", "giving-in", "--swap", "stance", *words, code=2)
+        assert told.words.count(said) == 1, (words, told)
+
+
+def test_what_nobody_has_allowed_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is part of a model's name and address, without which there is no plan."""
+    monkeypatch.delenv("CROSSWIND_TRUST", raising=False)
+    for name in ("OPENAI_API_KEY", "PATH_KEY"):
+        monkeypatch.setenv(name, "secret")
+    odd = 'source: openai, base_url: "http://127.0.0.1:1/${PATH_KEY}/v1"'
+    place = small_workspace(tmp_path, CONFIG)
+    place.run()
+    places = {
+        "{model: evaluator, source: offline, params: {pace: instant}}": f"{{model: two, {odd}}}",
+        "{model: user, source: offline, params: {pace: instant}}": (
+            f'{{model: "m-${{OPENAI_API_KEY}}", {odd}}}'
+        ),
+    }
+    for old, new in places.items():
+        place.edit(place.config, old, new)
+    for command in (("status",), ("run", "--dry-run"), ("run", "--force", "--yes", "--headless")):
+        told = crosswind(place.root, *command).words
+        assert told.count("nobody has allowed this workspace") == 1, (command, told)
+        assert "secret" not in told
 
 
 def test_all_that_a_run_refuses_is_said_at_once_and_in_one_order(

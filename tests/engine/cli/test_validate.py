@@ -326,8 +326,8 @@ def other_targets(desk: Desk) -> None:
 
 
 def never_run(desk: Desk) -> None:
-    for path in desk.root.glob("crosswind.db*"):
-        path.unlink()
+    shutil.rmtree(desk.root)
+    new_workspace(desk.root)
 
 
 def nothing(desk: Desk) -> None:
