@@ -110,16 +110,15 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    counts = max(
-        cell_len(_count_words(analysis, result, t)) for result in analysis.targets for t in Track
-    )
+    over = "scen., bench." if isinstance(analysis, Overall) else "conv., scen."
+    words = [_count_words(analysis, result, t) for result in analysis.targets for t in Track]
+    counts = max(map(cell_len, (over, *words)))
     track_width = (width - name - 2) // len(analysis.tracks) - 2
     bar = track_width - 2 - _RATE - _SPAN - 2 - counts - _RANK
-    over = "scen., bench." if isinstance(analysis, Overall) else "conv., scen."
     head: list[Piece] = [Piece(" " * (name + 2))]
     for track in analysis.tracks:
-        words = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
-        head += [Piece(words, Ink.MUTED), *tick_line(RATES, bar)]
+        name_of_track = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
+        head += [Piece(name_of_track, Ink.MUTED), *tick_line(RATES, bar)]
         head.append(Piece("  " + pad("rank", _RANK) + pad(over, counts) + "  ", Ink.FAINT))
     rows = [SheetRow(fitted_line(head, width))]
     for target in analysis.targets:
