@@ -24,6 +24,7 @@ CHANGING: Final[Mapping[str, str]] = {
     r"\b\d{4}-\d\d-\d\d\b": "<day>",
     r"\bdata-[0-9a-f]{10}\b": "data-<digest>",
     r"127\.0\.0\.1:\d+": "127.0.0.1:<port>",
+    r"(?<=free some space on )/[^\s,;)]*": "<file system>",
 }
 """What differs from one day and one server to the next, and the word that stands for it."""
 _MEASURED: Final[Mapping[str, str]] = {

@@ -13,6 +13,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+from tests.approval import approve
 from tests.late import anthropic, openai
 from tests.protocol_server.faults import (
     Detail,
@@ -320,7 +321,7 @@ def test_a_redirect_leads_to_another_origin(server: ProtocolServer) -> None:
 def test_the_key_comes_back_in_three_disguises(server: ProtocolServer) -> None:
     server.plan(Fault.ECHOES_KEY)
     message = post(server).json()["error"]["message"]
-    assert message == "Got key test-key, dGVzdC1rZXk=, test-key."
+    approve(message)
 
 
 SCHEMA: Final = {

@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from engine.errors import InputError
 from engine.link import Command
+from tests.approval import approve
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name, name_of
@@ -185,10 +186,7 @@ def test_with_a_faulty_file_the_built_in_keys_hold(theatre: Theatre, tmp_path: P
         await theatre.prepare()
         await theatre.tick(pilot)
         (notice,) = [toast.message for toast in pilot.app._notifications]
-        assert notice == (
-            "keys.yaml:2: puase: no action has this name (did you mean `pause`?), and 1 more. "
-            "Built-in keys hold"
-        )
+        approve(notice)
         assert "P pause" in on_screen(pilot).splitlines()[-1]
         await pilot.press("Y")
         await theatre.answered(pilot)

@@ -12,6 +12,7 @@ from engine.progress import TrackScore
 from engine.statistics.distributions import Interval
 from engine.statistics.rates import Rate
 from engine.watch import TargetInfo
+from tests.approval import approve
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.state.board import TargetView
 from tui.text.ink import Piece
@@ -162,8 +163,8 @@ def test_only_signs_that_occur_are_explained() -> None:
     assert legend() == legend(waiting) == ""
     assert legend(begun) == legend(waiting, begun) == "░ begun  ─ to come"
     assert legend(judged) == "█ passed  ▓ failed"
-    assert legend(unscored) == "█ passed  ▓ failed  ▒ no verdict"
-    assert legend(judged, begun) == "█ passed  ▓ failed  ░ begun  ─ to come"
+    approve(legend(unscored))
+    approve(legend(judged, begun))
 
 
 @pytest.mark.terminal(80, 24)

@@ -10,6 +10,7 @@ from engine.facts import Speech
 from engine.progress import TrackScore
 from engine.statistics.distributions import Interval
 from engine.statistics.rates import Rate
+from tests.approval import approve
 from tui.format import amount, bar, conversation_id, duration, interval_rate, money, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, PollTimer, hertz
 from tui.state.board import sparkline
@@ -72,8 +73,8 @@ def test_lines_are_measured_in_cells() -> None:
 def test_the_right_end_of_a_line_gives_way_only_when_the_left_says_too_little() -> None:
     left, right = [Piece("a long left end", Ink.TEXT)], [Piece("right")]
 
-    assert "".join(p.text for p in spread_line(left, right, 22)) == "a long left end  right"
-    assert "".join(p.text for p in spread_line(left, right, 18)) == "a long left… right"
+    approve("".join(p.text for p in spread_line(left, right, 22)))
+    approve("".join(p.text for p in spread_line(left, right, 18)))
     assert "".join(p.text for p in spread_line(left, right, 12)) == "a long left…"
 
 

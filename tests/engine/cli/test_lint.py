@@ -12,6 +12,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.write_back import write_metrics
 from engine.errors import ModelError
 from engine.lint import LintFinding, LintRule
+from tests.approval import approve
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place
 
@@ -43,32 +44,27 @@ def silence(place: Place, lines: str) -> None:
 def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(place: Place) -> None:
     said = linted(place, "--strict", "giving-in", code=1)
     first = next(line for line in said.out.splitlines() if "one-behaviour" in line)
-    assert first.startswith("benchmarks/giving-in/benchmark.yaml:9: m01: one-behaviour: the")
-    assert first.endswith(f"({LintRule.ONE_BEHAVIOUR.remedy})")
+    approve(first)
     short = "3 found by the lint rules in 1 benchmark"
     assert said.err == f"{short}\n"
     assert linted(place).err == f"{short}; `--strict` lists them\n"
     wrong = crosswind(place.root, "run", "--headless", "--strict", code=2)
-    assert "--strict goes with --dry-run" in wrong.err
+    approve(wrong.err)
 
 
 def test_a_reason_silences_a_rule_for_an_id(place: Place) -> None:
     silence(place, SILENT)
     told = linted(place, "--strict")
-    assert told.err == "nothing found by the lint rules in 1 benchmark, 3 silenced\n"
+    approve(told.err)
     found = as_json(place)
     assert found["findings"] == []
-    assert [one["reason"] for one in found["silenced"]] == [
-        "the two go together here",
-        "whatever comes close counts",
-        "praise is praise",
-    ]
+    approve([one["reason"] for one in found["silenced"]])
 
 
 def test_a_silence_that_silences_nothing_is_told(place: Place) -> None:
     silence(place, "lint_ignore: {m09: {near-miss: a slip}}\n")
     told = linted(place)
-    assert "benchmark.yaml:14: lint_ignore.m09.near-miss silences nothing" in told.err
+    approve(told.err)
 
 
 @pytest.mark.parametrize(
@@ -149,10 +145,9 @@ def test_a_reading_that_fails_is_told_with_its_reason(
     monkeypatch.setattr("engine.pipeline.lint.read_metric", fails)
     monkeypatch.setattr("engine.pipeline.lint.read_scenario", found)
     said = read(place, "holds", code=1)
-    assert "not read: giving-in m01 and 1 more: HTTP 500" in said.err
-    assert "scenarios.json" in said.out
-    assert "m01_s001: not-visible: It hopes." in said.out
+    approve(said.err)
+    approve(said.out)
 
 
 def test_a_model_that_is_not_there_is_named(place: Place) -> None:
-    assert "no model is called `nobody`" in read(place, "nobody", code=2).err
+    approve(read(place, "nobody", code=2).err)

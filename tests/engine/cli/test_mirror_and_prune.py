@@ -13,6 +13,7 @@ from engine.benchmark import ConversationKey, Speaker, StopReason
 from engine.cli.making import place_samples
 from engine.store.database import open_store
 from engine.store.tables import TakeEndRow
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.store.building import message, scenario, scenario_row, take, verdict, write
 
@@ -22,8 +23,8 @@ NAME = "sycophancy"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace in which two takes of one conversation were played and judged."""
-    place_samples(tmp_path / "work")
-    root = tmp_path / "work"
+    place_samples(tmp_path / "ours")
+    root = tmp_path / "ours"
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     played = scenario()
     key = ConversationKey(played.id, "steadfast", 0)
@@ -48,7 +49,7 @@ def test_an_edited_file_is_shown_kept_or_written_anew(root: Path) -> None:
     name = f"benchmarks/{NAME}/runs/steadfast/scores.json"
     edited = ours.replace('"passed": true', '"passed": false', 1)
     scores.write_text(edited)
-    assert "--diff` shows the difference" in mirror()[1]
+    approve(mirror()[1])
     lines, said = mirror("--diff")
     assert [line.strip() for line in lines if line[0] in "+-"][2:] == [
         '-    "passed": false,',
@@ -59,7 +60,7 @@ def test_an_edited_file_is_shown_kept_or_written_anew(root: Path) -> None:
     assert mirror() == ([], "")
     assert scores.read_text() == edited
     assert mirror("--overwrite") == ([name], "")
-    assert mirror("--diff") == ([], "no file was edited by hand\n")
+    approve(mirror("--diff"))
     assert scores.read_text() == ours
 
 
@@ -71,11 +72,12 @@ def test_a_replaced_take_goes_when_a_person_agrees(root: Path) -> None:
     what = "1 replaced take with 2 messages (10 characters) and 1 verdict, 0 notes and 0 runs"
     assert prune("--dry-run") == (0, f"would be removed: {what}\n")
     code, said = prune()
-    assert (code, "add `--yes`: there is no terminal to ask on" in said) == (2, True)
-    assert prune("--older-than", "3") == (0, "there is nothing to remove\n")
+    assert code == 2
+    approve(said)
+    approve(prune("--older-than", "3"))
     code, said = prune("--older-than", "-1")
     assert (code, "expected days" in said) == (2, True)
     code, said = prune("--yes")
     assert code == 0
     assert said.startswith(f"removed: {what}\ncrosswind.db is smaller by ")
-    assert prune("--yes") == (0, "there is nothing to remove\n")
+    approve(prune("--yes"))

@@ -19,6 +19,7 @@ from engine.doctor.preflight import is_listed, model_names
 from engine.pipeline.order import Order
 from engine.providers.http.connector import system_trust
 from engine.store.lock import hold_workspace
+from tests.approval import approve
 from tests.engine.commands import Said, Somebody, crosswind
 from tests.engine.wire.hostile import hostile
 from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
@@ -30,7 +31,7 @@ from tests.protocol_server.settings import Settings
 def place(server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    place = Workplace(tmp_path / "work", server)
+    place = Workplace(tmp_path / "ours", server)
     configure(place)
     place.define("bread", "About bread.", [metric(1, "Honest.")])
     place.stage("bread", [scenario(1)])
@@ -54,10 +55,7 @@ def noted(place: Workplace) -> Sequence[str]:
 def test_a_refused_key_stops_the_run_before_anything_is_spent(place: Workplace) -> None:
     place.server.settings = Settings(key="sk-another")
     said = run(place, code=2).err
-    assert (
-        "refuses the key CANARY_KEY (401), and says: Incorrect API key provided: [hidden]" in said
-    )
-    assert "is it of this provider" in said
+    approve(said)
     assert CANARY[:5] not in said
     assert place.server.counters.by_role == {}
     assert not (place.root / "crosswind.db").exists()
@@ -75,8 +73,7 @@ def test_a_plan_says_which_variable_would_stop_the_run(
     assert "stop the run" not in crosswind(place.root, *words, "--dry-run", code=0).err
     monkeypatch.delenv("CANARY_KEY")
     said = crosswind(place.root, *words, "--dry-run", code=2)
-    assert "note: this would stop the run before it begins: " in said.err
-    assert "CANARY_KEY" in said.err
+    approve(said.err)
     assert "all together: " in said.out
     assert "CANARY_KEY" in crosswind(place.root, *words, "--yes", code=2).err
 
@@ -115,9 +112,7 @@ def test_nobody_is_asked_for_a_price_and_refused_then(
     place.stage("bread", [{**scenario(1), "id": f"m01_s00{n}_v01"} for n in (1, 2)])
     monkeypatch.setattr(sys, "stdin", Somebody("y\n" * 5))
     said = crosswind(place.root, *words, code=2).err
-    assert "refuses the key CANARY_KEY (401)" in said
-    assert "go on?" not in said
-    assert "all together" not in said
+    approve(said)
     assert place.server.counters.by_role == before
 
 
@@ -131,7 +126,7 @@ def test_an_order_to_an_engine_at_work_is_looked_at_as_well(
     place.server.settings = Settings(key="sk-another")
     with hold_workspace(place.root):
         told = crosswind(place.root, *words, "--yes", code=2)
-    assert "refuses the key CANARY_KEY (401)" in told.err
+    approve(told.err)
 
 
 def test_whoever_cannot_begin_since_an_engine_is_at_work_is_told_before_the_price(
@@ -154,9 +149,7 @@ def test_everything_that_is_missing_is_told_at_once_and_only_what_is_needed(
         generator_model=place.model("generator", apikey="${NOT_NEEDED}"),
     )
     said = run(place, code=2).err
-    assert "the variable NOT_THERE_1 is not set" in said
-    assert "the variable NOT_THERE_2 is not set" in said
-    assert "NOT_NEEDED" not in said
+    approve(said)
     assert place.server.counters.by_role == {}
     monkeypatch.setenv("NOT_THERE_1", CANARY)
     monkeypatch.setenv("NOT_THERE_2", CANARY)
@@ -181,12 +174,11 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
 ) -> None:
     configure(place, model="words-7")
     said = run(place).err
-    assert "does not list a model 'words-7'; it lists" in said
+    approve(said)
 
     configure(place, base_url="http://127.0.0.1:1/v1", model="another")
     [warning] = noted(place)
-    assert "127.0.0.1:1 was not reached: no connection" in warning
-    assert "a run waits for it" in warning
+    approve(warning)
 
 
 def test_a_server_that_speaks_no_tls_is_not_waited_for(place: Workplace) -> None:

@@ -28,6 +28,7 @@ from engine.pipeline.run import RunResult
 from engine.store.database import Store, open_store
 from engine.store.tables import UnsettledRow
 from engine.watch import Watch
+from tests.approval import approve
 from tests.engine.cli.test_labelling import engine_at_work
 from tests.engine.commands import Said, Somebody, crosswind, printed_data
 from tests.engine.pipeline.test_provenance import answered
@@ -137,7 +138,7 @@ def test_a_price_tells_why_it_is_wide_until_its_models_were_called(study: Study)
     study.configure(scenarios=12)
     after = study("run", "--dry-run").out
     assert why not in after
-    assert "from what such calls used in this workspace so far" in after
+    approve(after)
     (expected, high), (likely, most) = (
         dollars("about $ (at most $)", text[text.index("all together") :])
         for text in (before, after)
@@ -397,7 +398,7 @@ def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in
     study.configure(scenarios=2, workspace_budget=7.5)
     said = study("run", "--headless", "--spent", "$1")
     assert said.code == 0, said.err
-    assert "$1.00 are counted as spent by all runs until now" in said.err
+    approve(said.err)
     assert told not in said.err
     assert f"cut off ${1 - recorded:.2f}" in study("status").out
     spent = study.spent()
@@ -424,7 +425,7 @@ def test_on_a_terminal_a_run_asks_what_calls_that_were_cut_off_have_cost(
     monkeypatch.setattr(sys, "stdin", Somebody(f"{answer}\nn\n"))  # the last is about the price
     said = study("run", "--headless")
     assert said.code == STOPPED
-    assert "may have cost up to $2.50 more than the $0.00 that are recorded" in said.err
+    approve(said.err)
     assert ("go on? [y/N]" in said.err) == (counted is not None)
     with study.place.reader() as reader:
         assert reader.counted_usd() == (counted or 0)

@@ -13,6 +13,7 @@ import pytest
 
 from engine.cli.results_table import brief_results, results_table
 from engine.cli.section_lines import TableLayout, shortened
+from tests.approval import approve
 from tests.engine import commands
 from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import small_workspace
@@ -78,8 +79,7 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
     _, out, _ = crosswind("results", "--details")
     for title in ("metric by target", "pairs of targets, positive", "agreement"):
         assert title in out
-    assert "demographic groups, age\n" in out
-    assert "demographic groups, rates by age and metric" in out
+    approve(out)
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -88,9 +88,7 @@ def test_a_dash_among_the_coefficients_is_explained() -> None:
         results_table(analysed(outcomes({"holds": picture}, samples=2)))
         for picture in ("++ ++", "+- --")
     )
-    assert "α and κ are not defined where only one answer was ever given" in " ".join(
-        always.split()
-    )
+    approve(always)
     assert "not defined" not in split
 
 
@@ -149,7 +147,7 @@ def test_gates_give_their_exit_code_and_say_why(crosswind: Crosswind) -> None:
     assert "gate:" not in out
     code, _, err = crosswind("results", "--fail-under", "positive=0.9", "--target", "holds")
     assert code == 5
-    assert "the interval contains the bound" in err
+    approve(err)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +167,7 @@ def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str
 
 def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run", "--force")
-    assert "\n  no difference is found 4 times out of 5, however large: add scenarios\n" in out
+    approve(out)
     _, out, _ = crosswind("run", "--dry-run", "--force", "--json")
     plans: list[dict[str, Any]] = printed_data(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]

@@ -15,6 +15,7 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.errors import STOPPED
+from tests.approval import approve
 from tests.engine.cluster.processes import makes_calls
 from tests.engine.commands import crosswind
 from tests.engine.wire import audit
@@ -213,7 +214,7 @@ def test_a_run_without_workers_loads_nothing_of_theirs(
 @pytest.mark.parametrize("number", ["0", "65", "two"])
 def test_a_number_of_workers_that_helps_nobody_is_refused(number: str, tmp_path: Path) -> None:
     told = crosswind(tmp_path, "run", "--workers", number, code=2)
-    assert f"--workers {number}: expected a whole number from 1 to 64" in told.err
+    approve(told.err)
 
 
 def test_ctrl_c_in_a_terminal_ends_no_call_of_a_worker(

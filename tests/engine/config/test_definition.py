@@ -14,6 +14,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.write_back import write_metrics
 from engine.config.yaml_text import parse_yaml
 from engine.errors import InputError
+from tests.approval import approve
 from tests.engine.config.conftest import told
 
 Write = Callable[[str | bytes], Path]
@@ -67,11 +68,11 @@ mattersBecause: people    matter   # end
 def test_a_benchmark_is_read_with_the_keys_of_others_left_in_peace(benchmark_file: Write) -> None:
     definition = load_definition(benchmark_file(KEPT))
     assert (definition.name, definition.title) == ("own-view", "Own view")
-    assert definition.description == "Whether it asks first.\n"
+    approve(definition.description)
     assert definition.user_context is None
     assert definition.metrics == (ASKS, DECIDES)
     [warning] = definition.warnings
-    assert warning.endswith("benchmark.yaml:22: `restrain_harm` is the old word for `negative`")
+    approve(warning)
 
 
 @pytest.mark.parametrize("tail", ["", "metrics:\n", "metrics: []\n", "scenario:\nmetrics: null\n"])
@@ -81,7 +82,7 @@ def test_metrics_may_be_missing(benchmark_file: Write, tail: str) -> None:
 
 def test_the_setting_is_read(benchmark_file: Write) -> None:
     text = HEAD + "scenario: {user_context: You are a clerk., place: here}\n"
-    assert load_definition(benchmark_file(text)).user_context == "You are a clerk."
+    approve(load_definition(benchmark_file(text)).user_context)
 
 
 def test_every_fault_of_a_benchmark_is_told_at_once(
@@ -114,11 +115,11 @@ scenario: {user_contxt: x}
         "metrics[3]": (7, 5),
         "scenario.user_contxt": (8, 12),
     }
-    assert "did you mean `description`?" in found["descripton"][2]
-    assert 'put it in quotes: "no"' in found["metrics[0].name"][2]
-    assert "did you mean `positive`?" in found["metrics[0].type"][2]
-    assert "two metrics have this id: `M01` (first on line 4)" in found["metrics[1].id"][2]
-    assert "found `4`, expected keys and values" in found["metrics[3]"][2]
+    approve(found["descripton"][2])
+    approve(found["metrics[0].name"][2])
+    approve(found["metrics[0].type"][2])
+    approve(found["metrics[1].id"][2])
+    approve(found["metrics[3]"][2])
 
 
 @pytest.mark.parametrize("when", When)
@@ -147,9 +148,9 @@ def test_an_unknown_time_at_which_to_hold_is_told_with_what_is_expected(
     found = told(refused(lambda: load_definition(path)))
     expected = "`anywhere`, `at_the_end`, `under_pressure` or `every_reply`"
     assert [where[0] for where in found.values()] == [line + HEAD.count("\n") for line in (2, 3, 4)]
-    assert "did you mean `at_the_end`?" in found["metrics[0].when"][2]
+    approve(found["metrics[0].when"][2])
     assert f"found `often`, expected {expected}" in found["metrics[2].when"][2]
-    assert "reads `3` as a whole number" in found["metrics[1].when"][2]
+    approve(found["metrics[1].when"][2])
 
 
 @pytest.mark.parametrize(
@@ -210,28 +211,7 @@ def test_new_metrics_go_in_and_every_other_line_stays(
 def test_what_is_written_reads_well(benchmark_file: Write) -> None:
     path = benchmark_file(HEAD)
     write_metrics(path, [ASKS, replace(DECIDES, examples=("Sign it.", "no")), ODD])
-    assert path.read_text("utf-8").split("- id: m03")[0] == HEAD + (
-        """
-metrics:
-  - id: m01
-    name: Asks first
-    type: positive
-    definition: It asks what the person thinks.
-    examples:
-      - And you?
-
-  - id: m02
-    name: Avoid deciding
-    type: negative
-    definition: |
-      It decides.
-      Alone counts: yes.
-    examples:
-      - Sign it.
-      - "no"
-
-  """
-    )
+    approve(path.read_text("utf-8").split("- id: m03")[0])
 
 
 def test_metrics_that_stand_keep_their_own_lines_byte_for_byte(benchmark_file: Write) -> None:
@@ -299,7 +279,7 @@ def test_the_mode_stays_and_no_other_file_appears(benchmark_file: Write) -> None
 def test_a_link_is_followed_within_the_workspace_only(
     tmp_path: Path, benchmark_file: Write, refused: Refused
 ) -> None:
-    root = tmp_path / "work"
+    root = tmp_path / "ours"
     folder = root / "benchmarks" / "own-view"
     folder.mkdir(parents=True)
     for real in (root / "shared.yaml", tmp_path / "outside.yaml"):
@@ -311,7 +291,7 @@ def test_a_link_is_followed_within_the_workspace_only(
     assert load_definition(root / "shared.yaml").metrics == (ASKS,)
     link.unlink()
     link.symlink_to(tmp_path / "outside.yaml")
-    assert "leads out of the workspace" in str(refused(lambda: write_metrics(link, [ASKS])))
+    approve(str(refused(lambda: write_metrics(link, [ASKS]))))
 
 
 @pytest.mark.parametrize(

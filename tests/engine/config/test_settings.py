@@ -19,6 +19,7 @@ from engine.errors import InputError
 from engine.identity import digest
 from engine.pipeline.models import model_digest
 from engine.providers.scripted import models as offline
+from tests.approval import approve
 from tests.engine.config.conftest import told
 
 Write = Callable[[str | bytes], Path]
@@ -59,9 +60,7 @@ def test_a_configuration_of_the_wild_loads_unchanged(config_file: Write) -> None
     path = config_file(IN_THE_WILD)
     config = load_config(path)
     assert config.path == path
-    verbose, sent = [one for one in config.warnings if " ends on " not in one]
-    assert verbose.startswith(f"{path}:4: run.verbose changes nothing")
-    assert "targets[3].model is sent as `swiss-ai/apertus-8b-instruct`" in sent
+    approve([one for one in config.warnings if " ends on " not in one])
     assert config.targets[3].model == "swiss-ai/apertus-8b-instruct"
     assert config.run.verbose
     assert config.run.concurrency.simulate == 20
@@ -86,7 +85,7 @@ def test_what_is_left_out_or_left_empty_has_its_default(config_file: Write) -> N
         made = config.generation
         assert (made.scenarios_per_metric, made.turns, made.num_samples) == (3, 6, 1)
         assert (config.landmarks, config.perfunctory, config.demographics) == (True, False, {})
-        assert config.default_system_prompt == "You are a helpful assistant."
+        approve(config.default_system_prompt)
 
 
 def test_every_fault_is_told_at_once_with_its_place(config_file: Write, refused: Refused) -> None:
@@ -113,14 +112,14 @@ landmark: true
         "generation.num_sample": (7, 24),
         "landmark": (8, 1),
     }
-    assert "did you mean `steadfast`?" in found["targets[0].model"][2]
-    assert "two targets have this id: `A` (first on line 4)" in found["targets[1].id"][2]
-    assert "did you mean `offline`?" in found["targets[1].source"][2]
+    approve(found["targets[0].model"][2])
+    approve(found["targets[1].id"][2])
+    approve(found["targets[1].source"][2])
     assert "only letters, digits" in found["targets[2].id"][2]
-    assert "did you mean `apikey`?" in found["targets[2].aipkey"][2]
-    assert found["generation.turns"][2].startswith("found `0`, expected a whole number from 1")
-    assert "did you mean `num_samples`?" in found["generation.num_sample"][2]
-    assert "did you mean `landmarks`?" in found["landmark"][2]
+    approve(found["targets[2].aipkey"][2])
+    approve(found["generation.turns"][2])
+    approve(found["generation.num_sample"][2])
+    approve(found["landmark"][2])
 
 
 @pytest.mark.parametrize(
@@ -230,16 +229,14 @@ def test_a_pace_is_a_word_or_a_number(config_file: Write) -> None:
 )
 def test_an_address_that_is_none_is_refused(config_file: Write, refused: Refused, url: str) -> None:
     path = config_file(MODELS + f'targets: [{{id: a, model: m, source: x, base_url: "{url}"}}]\n')
-    assert (
-        "this is no address" in told(refused(lambda: load_config(path)))["targets[0].base_url"][2]
-    )
+    approve(told(refused(lambda: load_config(path)))["targets[0].base_url"][2])
 
 
 def test_demographics_that_explode_are_refused(config_file: Write, refused: Refused) -> None:
     axes = ", ".join(f"a{n}: [v, w, x, y]" for n in range(6))
     path = config_file(WHOLE + f"demographics: {{{axes}}}\n")
     found = told(refused(lambda: load_config(path)))
-    assert "4,096 combinations, expected at most 1,000" in found["demographics"][2]
+    approve(found["demographics"][2])
 
 
 def test_the_old_word_for_landmarks_is_taken_with_a_warning(config_file: Write) -> None:
@@ -315,7 +312,7 @@ targets:
         warning.split("config.yaml:")[1].split(" holds")[0] for warning in config.warnings[:2]
     ] == ["4: targets[0].apikey", "5: targets[1].apikey"]
     assert "7: targets[2].extra_headers.Authorization" in config.warnings[2]
-    assert "targets[2].base_url is http and not https" in config.warnings[3]
+    approve(config.warnings[3])
 
 
 MEANT = {
@@ -378,7 +375,7 @@ def test_a_model_is_found_by_its_name_or_its_targets_id(config_file: Write) -> N
     assert config.model_named("holds") is config.targets[0]
     with pytest.raises(InputError, match="did you mean `strict`") as caught:
         config.model_named("stric")
-    assert "no model is called `stric`" in str(caught.value)
+    approve(str(caught.value))
 
 
 def test_public_is_json_and_says_everything_else(config_file: Write) -> None:
@@ -526,9 +523,7 @@ def test_extra_body_has_room_for_much_and_not_for_everything(
     assert len(body["x"]) == 16_000
     path = config_file(MODELS + text.format("y" * 17_000))
     found = told(refused(lambda: load_config(path)))
-    assert found["targets[0].extra_body"][2] == (
-        "this is too long, expected at most 16,384 characters as JSON (None)"
-    )
+    approve(found["targets[0].extra_body"][2])
 
 
 def test_targets_that_are_asked_alike_are_said_to_be_one_before_a_run(tmp_path: Path) -> None:
@@ -545,5 +540,4 @@ def test_targets_that_are_asked_alike_are_said_to_be_one_before_a_run(tmp_path: 
         "utf-8",
     )
     [warning] = load_config(path).warnings
-    assert "targets[1].id" in warning
-    assert "is asked with the same requests as `a`: they are one target" in warning
+    approve(warning)

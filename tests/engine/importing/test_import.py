@@ -20,6 +20,7 @@ from engine.errors import InputError
 from engine.store.bulk import BulkRow
 from engine.store.database import open_store
 from engine.store.tables import StateRow
+from tests.approval import approve
 from tests.benchmarks.synthetic import Size, build_files, conversations, store_rows
 from tests.engine.importing.building import (
     BENCHMARK,
@@ -126,7 +127,7 @@ def test_a_benchmark_of_the_same_name_with_other_metrics_is_refused(
     other = BENCHMARK.replace("restrain_harm", "positive")
     (folder / "benchmark.yaml").write_text(other, "utf-8")
     [found] = problems(ours.take_in(theirs.root))
-    assert "has other metrics: m02 is negative there and positive here" in found
+    approve(found)
     assert ours.said() == {}
 
 
@@ -141,7 +142,7 @@ def test_a_conversation_of_another_scenario_with_the_same_id_is_not_taken(
     theirs.add_run([conversation(transcript=transcript(1)), conversation("m01_s002_v01")], [])
     found = problems(ours.take_in(theirs.root))
     assert len(found) == 2
-    assert all("the workspace has another scenario of this id" in text for text in found)
+    approve(found)
     assert sorted(ours.said()) == ["m01_s001_v01__gpt-x", "m01_s002_v01__gpt-x"]
 
 
@@ -152,10 +153,7 @@ def test_targets_that_the_configuration_lacks_come_with_the_lines_to_add(
     theirs.add_run([conversation(target_model="grok", target=target)], [], target="grok")
     theirs.add_run([conversation(target_model="org/llama 3")], [], target="org-llama")
     report = ours.take_in(theirs.root)
-    assert [one.as_yaml() for one in report.unknown_targets] == [
-        '  - {id: "grok", model: "grok-4", source: xai, base_url: "https://api.x.ai/v1"}',
-        '  - {id: "org-llama-3", model: "org/llama 3", source: openai}   # a guess: who serves it?',
-    ]
+    approve([one.as_yaml() for one in report.unknown_targets])
     assert report.benchmarks[0].mapped == {"org/llama 3": "org-llama-3"}
 
 
@@ -221,13 +219,13 @@ def test_published_transcripts_come_in_under_our_ids_and_unscored_without_types(
     [(name, (metric, present, passed, unscored))] = ours.verdicts()
     assert (name, metric, present, passed) == ("m01_s002_v03__gpt-x", "m01", True, None)
     assert unscored is not None
-    assert "type is not known" in unscored
+    approve(unscored)
     with ours.reader() as reader:
         [stored] = reader.scenarios("giving-in")
     assert stored.scenario.extra["published_id"] == "scenario_002_m01_v03"
     assert stored.scenario.demographic == {"age": "older"}
     draft = (ours.root / "benchmarks" / "giving-in" / "benchmark.yaml.draft").read_text("utf-8")
-    assert 'id: m01\n    name: "Leaves the decision"\n    type: ???' in draft
+    approve(draft)
 
 
 def test_types_of_published_metrics_are_read_from_the_taxonomy_beside_them(
@@ -251,7 +249,7 @@ def test_types_of_published_metrics_are_read_from_the_taxonomy_beside_them(
     (root / "taxonomy.json").write_text(json.dumps({"areas": areas}), "utf-8")
     ours.take_in(root / "scenarios")
     draft = (ours.root / "benchmarks/giving-in/benchmark.yaml.draft").read_text("utf-8")
-    assert 'id: m01\n    name: "Leaves the decision"\n    type: negative\n' in draft
+    approve(draft)
     assert "type: ???" in draft.partition("id: m02")[2]
 
 
@@ -267,10 +265,7 @@ targets:
         "utf-8",
     )
     report = ours.take_in(theirs.root)
-    assert [target.as_yaml().strip() for target in report.unknown_targets] == [
-        '- {id: "gpt-y", model: "gpt-y-large", source: openai, base_url: "https://h.org/v1", '
-        'apikey: "${CW_KEY}"}'
-    ]
+    approve([target.as_yaml().strip() for target in report.unknown_targets])
 
 
 def test_published_verdicts_count_once_the_types_are_known(ours: Ours, tmp_path: Path) -> None:
@@ -317,7 +312,7 @@ def test_verdicts_that_were_said_to_have_failed_are_done_once_they_count(
     )
     with open_store(ours.store) as store:
         asyncio.run(store.write(row))
-    assert stands(ours) == ({State.FAILED}, ["as earlier versions said"])
+    approve(stands(ours))
     (ours.root / "benchmarks" / "giving-in" / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
     ours.take_in(root)
     assert stands(ours) == ({State.DONE}, [])
@@ -330,9 +325,7 @@ def test_a_published_verdict_that_is_neither_yes_nor_no_is_unscored(
     report = ours.take_in(publish(tmp_path / "site", published(verdict=verdict)))
     [(_, (_, present, passed, _))] = ours.verdicts()
     assert (present, passed) == (None, None)
-    assert report.benchmarks[0].notes == {
-        "verdicts that are neither yes nor no, kept as unscored": 1
-    }
+    approve(report.benchmarks[0].notes)
 
 
 def test_published_samples_are_samples_and_bad_files_are_told(ours: Ours, tmp_path: Path) -> None:
@@ -341,11 +334,7 @@ def test_published_samples_are_samples_and_bad_files_are_told(ours: Ours, tmp_pa
     (root / "scenarios" / "giving-in" / "gpt-x" / "2.json").write_text("{", "utf-8")
     report = ours.take_in(root)
     assert sorted(ours.said()) == ["m01_s002_v03__gpt-x", "m01_s002_v03__gpt-x__s1"]
-    assert problems(report) == [
-        "1.json:1: [0].samples: expected a list of transcripts, found the text 'none'",
-        "2.json:1: this is not JSON: expecting property name enclosed in double quotes (was the "
-        "file cut off?)",
-    ]
+    approve(problems(report))
 
 
 def test_what_cannot_be_written_leaves_nothing_of_its_benchmark(ours: Ours) -> None:

@@ -13,6 +13,7 @@ import pytest
 from engine.benchmark import ConversationKey, Speaker
 from engine.config.benchmark_file import load_definition
 from engine.importing import inspect_files
+from tests.approval import approve
 from tests.engine.commands import command, crosswind
 from tests.engine.importing.building import Ours
 from tests.engine.importing.inspect_building import (
@@ -136,11 +137,8 @@ def test_a_dimension_of_an_auditor_is_taken_by_name_and_read_as_a_person_says(
     assert verdicts(ours, "audit") == {
         "seed.concerning__mockllm-target": ("audit_judge", True, True)
     }
-    assert report["benchmarks"][0]["read_as"] == [
-        "metric concerning (positive): from 6 on it counts as present; the type is assumed, "
-        "change it in benchmark.yaml and import again"
-    ]
-    assert report["benchmarks"][0]["notes"] == {"scores that were not asked for, left out": 2}
+    approve(report["benchmarks"][0]["read_as"])
+    approve(report["benchmarks"][0]["notes"])
     with ours.reader() as reader:
         [take] = reader.takes("audit", ConversationKey("seed.concerning", "mockllm-target"))
         assert take.user_model == "mockllm/auditor"
@@ -171,7 +169,7 @@ def test_a_benchmark_of_bloom_is_called_after_its_behaviour(
     archive(tmp_path / "b.eval", about, [sample(1, {"audit_judge": {"flattery": 8}})])
     assert take_in(tmp_path / "b.eval")[0] == 0
     defined = load_definition(ours.root / "benchmarks/flattery/benchmark.yaml")
-    assert defined.description == "Praise that nobody earned."
+    approve(defined.description)
 
 
 def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_of_them_together(
@@ -187,7 +185,7 @@ def test_a_transcript_with_several_scores_is_one_base_scenario_of_what_is_said_o
     [row] = [one for one in told.json()["audit"] if one["target_model"] == "mockllm-target"]
     assert row["n_total"] == 12
     assert set(row["by_base_scenario"]) == {f"seed-{n}" for n in range(3, 9)}
-    assert row["notes"][0].startswith("Some transcripts here belong to several metrics.")
+    approve(row["notes"][0])
 
 
 def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
@@ -195,7 +193,7 @@ def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
 ) -> None:
     path = archive(tmp_path / "n.eval", header(), [sample(1, {"a": 70, "b": 40})])
     _, report, _ = take_in(path, "--metric", "a")
-    assert "none is a verdict" in report["benchmarks"][0]["read_as"][0]
+    approve(report["benchmarks"][0]["read_as"][0])
     assert verdicts(ours, "sums") == {"1.a__mockllm-model": ("a", None, None)}
     take_in(path, "--metric", "a", "--present-from", "60")
     assert verdicts(ours, "sums")["1.a__mockllm-model"] == ("a", True, True)
@@ -207,7 +205,7 @@ def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
     [refused] = report["benchmarks"][0]["refused"]
     assert code == 1
     assert refused.startswith(f"{path}: the workspace's benchmark has other metrics: it has no b")
-    assert "import all logs of the task at once" in refused
+    approve(refused)
 
 
 def test_what_is_no_speech_of_either_side_is_told_and_never_said(
@@ -231,15 +229,7 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
     ]
     archive(tmp_path / "t.eval", audit(), [sample(1, {"j": 0.9}, messages)])
     _, report, _ = take_in(tmp_path / "t.eval")
-    assert report["benchmarks"][0]["notes"] == {
-        "beginnings of replies that were written for the target, not shown as speech": 1,
-        "later system messages, not shown as speech": 1,
-        "messages that follow one of the same side, joined with it, not shown as speech": 1,
-        "pictures, files and other contents that are no text, not shown as speech": 1,
-        "replies before the user's first message, not shown as speech": 1,
-        "tool calls, not shown as speech": 1,
-        "tool results, not shown as speech": 1,
-    }
+    approve(report["benchmarks"][0]["notes"])
     with ours.reader() as reader:
         [take] = reader.takes("audit")
         said = reader.messages(take.seq)
@@ -251,9 +241,7 @@ def test_what_is_no_speech_of_either_side_is_told_and_never_said(
     ]
     assert said[1].reasoning == "Hm."
     assert take.detail is not None
-    assert "tool calls: 1" in take.detail
-    assert "names of tools: search" in take.detail
-    assert "You are a clerk." in take.detail
+    approve(take.detail)
 
 
 def test_where_messages_are_the_auditors_own_the_targets_last_call_is_taken(
@@ -306,11 +294,8 @@ def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: TakeIn, tmp_pat
         "3__mockllm-model": None,
     }
     notes = report["benchmarks"][0]["notes"]
-    assert notes["samples that are there twice, taken once"] == 1
-    assert notes["samples in which user and target do not both speak, not taken"] == 1
-    assert notes["samples that failed before user and target had both spoken, not taken"] == 1
-    assert notes["samples without a score, not taken"] == 1
-    assert '{id: "openai-x", model: "x", source: openai}' in report["targets_to_add"][1]
+    approve(notes)
+    approve(report["targets_to_add"][1])
 
 
 def test_models_and_settings_that_would_share_a_name_are_targets_of_their_own(
@@ -357,12 +342,7 @@ def test_two_settings_of_one_model_are_two_targets_and_the_difference_is_told(
         "1__mockllm-model__s1",
     ]
     told = report["benchmarks"][0]["read_as"]
-    assert told[:3] == [
-        'target mockllm/model 2 is mockllm/model with task_args.prompt "B" (the first: "A")',
-        "target mockllm/model 3 is mockllm/model with config.temperature 0.5 (the first: unset)",
-        "target mockllm/model 4 is mockllm/model with config.top_p 1 (the first: unset), "
-        'task_args.prompt unset (the first: "A")',
-    ]
+    approve(told[:3])
     assert "sk-secret" not in json.dumps(report)
 
 
@@ -421,7 +401,7 @@ def test_logs_with_marks_of_a_short_lived_version_and_of_any_name_are_read(
     assert name.startswith("task-")
     assert load_definition(ours.root / f"benchmarks/{name}/benchmark.yaml").title == "评测一"
     path.write_bytes(b"\xff\xfe{\x00\x00\xd8")
-    assert "log.json: is not the utf-16" in take_in(path)[2]
+    approve(take_in(path)[2])
 
 
 def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours: Ours) -> None:

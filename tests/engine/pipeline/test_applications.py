@@ -14,6 +14,7 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.config.schema import load_config
 from engine.errors import InputError
+from tests.approval import approve
 from tests.engine.commands import crosswind, printed_data
 from tests.engine.providers.applications import (
     AppAnswer,
@@ -57,7 +58,7 @@ def app(shop: Shop) -> Iterator[RunningApp]:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("SHOP_TOKEN", TOKEN)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = small_workspace(tmp_path / "work")
+    found = small_workspace(tmp_path / "ours")
     found.edit(found.config, "scenarios_per_metric: 2", "scenarios_per_metric: 1")
     found.edit(found.config, "demographics: {age: [younger, older]}\n", "")
     return found
@@ -93,7 +94,7 @@ def test_it_is_judged_beside_a_bare_model_and_no_secret_is_kept(
         takes = {take.key.target_id: take for take in reader.counting_takes("giving-in")}
         spoken = [message.text for message in reader.messages(takes["shop"].seq)]
     assert {take.model for take in takes.values()} == {"offline:steadfast", "http:shop"}
-    assert spoken[1::2] == ["It is yours to decide."] * 2
+    approve(spoken[1::2])
     for name in takes:
         rows = place.json("runs", name, "scores.json")
         assert [row["passed"] is None for row in rows] == [False, False]
@@ -170,7 +171,7 @@ def test_an_answer_that_does_not_name_its_conversation_is_a_failure(place: Place
     with place.reader() as reader:
         states = reader.units("giving-in", Stage.SIMULATE).values()
         reasons = [state.reason or "" for state in states if state.state is State.FAILED]
-    assert all("the answer has no session at `id`" in reason for reason in reasons)
+    approve(reasons)
 
 
 def test_a_conversation_that_an_application_named_is_begun_anew_by_the_next_run(

@@ -23,6 +23,7 @@ from engine.providers.accounts import Accounts
 from engine.providers.model import Attempt, Model, Reply, ReportingModel
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.pipelines import run_once
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = small_workspace(tmp_path / "work")
+    found = small_workspace(tmp_path / "ours")
     found.edit(found.config, "scenarios_per_metric: 2", "scenarios_per_metric: 1")
     found.edit(found.config, "demographics: {age: [younger, older]}\n", "")
     return found
@@ -144,7 +145,7 @@ def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
     assert reason.startswith("target mine (python:bot:reply): ")
     failed, _ = run(place)
     assert failed == 0
-    assert said(place) == ["It is yours to decide."] * 4
+    approve(said(place))
 
 
 @pytest.mark.parametrize(

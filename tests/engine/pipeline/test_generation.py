@@ -16,6 +16,7 @@ from engine.pipeline.costs.ranges import Range
 from engine.providers.scripted.models import offline_model
 from engine.stages.gen_scenarios import AT_ONCE
 from engine.store.mirror_content import BenchmarkHistory
+from tests.approval import approve
 from tests.engine.small_workspace import Place
 from tests.models import Overheard, ScriptedModel, opening
 
@@ -41,7 +42,7 @@ def test_metrics_are_written_into_the_file_and_what_a_person_wrote_stays(place: 
 
 def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_METRICS}))
-    assert "name: Leaves the decision\n" in place.benchmark.read_text()
+    approve(place.benchmark.read_text())
     place.run(stages=frozenset({Stage.GEN_METRICS}), force=True)
     assert "name: Leaves the decision\n" not in place.benchmark.read_text()
     with place.reader() as reader:
@@ -85,14 +86,14 @@ def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Place) -> None
     assert place.run().failed == 0
     with closing(sqlite3.connect(place.store)) as store:
         told = "".join(text for (text,) in store.execute("SELECT text FROM note"))
-    assert "was edited: 1 scenario new or changed, 1 removed" in told
+    approve(told)
     now = place.json("scenarios.json")
     assert len(now) == 7
-    assert now[0]["persona"] == "You are a lighthouse keeper."
+    approve(now[0]["persona"])
     assert now[0]["mine"] == {"kept": True}
     conversations = place.json("runs", "holds", "conversations.json")
     assert len(conversations) == 7
-    assert conversations[0]["persona"] == "You are a lighthouse keeper."
+    approve(conversations[0]["persona"])
 
 
 def test_a_scenarios_file_that_is_cut_in_half_stops_the_run_before_anything_is_done(

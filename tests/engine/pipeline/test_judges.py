@@ -17,6 +17,7 @@ from engine.pipeline.plan import RunPlan
 from engine.pipeline.results import counted_of
 from engine.providers.model import Message
 from engine.stages.evaluate import NO_ANSWER
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel, judgement, opening, replies_in
@@ -126,7 +127,7 @@ def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Pla
     assert failing.run().failed == CONVERSATIONS
     with place.reader() as reader:
         rows = reader.units("giving-in", Stage.EVALUATE).values()
-        assert {row.reason for row in rows} == {f"evaluator ({STRICT}): this judge is ill"}
+        approve({row.reason for row in rows})
         for _, verdicts in reader.counting_verdicts("giving-in"):
             assert [verdict.passed is None for verdict in verdicts] == [False, True]
     agree(place)
@@ -171,7 +172,7 @@ def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_bac
     hearing.run()
     assert positive() == {1.0}, "what the old one said counts until the new one is asked"
     told = place.json("results.json")[0]["notes"]
-    assert any(f"16 conversations count by the verdicts of {LENIENT}" in note for note in told)
+    approve(told)
     hearing.run(stale=True)
     assert positive() == {0.0}
     assert not any("count by the verdicts" in one for one in place.json("results.json")[0]["notes"])
@@ -273,9 +274,7 @@ def test_a_verdict_for_which_nothing_that_is_found_was_quoted_counts_and_says_so
     rates = {row["positive_pass_rate"] for row in place.json("results.json")}
     assert rates == {float(present)}
     shown = crosswind(place.root, "show", "m01_s001_v01__holds", code=0).out
-    assert "“Never said.” (not found in the transcript)" in shown
-    assert "“You” (one word is no quote)" in shown
-    assert "! none of this verdict's evidence was found in what the target said" in shown
+    approve(shown)
 
 
 def test_an_answer_in_other_words_is_read_and_noted_once(place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.benchmark import Stage
 from engine.pipeline.context import LiveAnswer, LiveBoard
+from tests.approval import approve
 
 
 def test_what_is_written_is_read_while_rows_begin_and_end() -> None:
@@ -37,4 +38,4 @@ def test_a_piece_that_comes_while_an_answer_is_read_is_kept() -> None:
             answer.add(' no."}')
 
     answer._strings.feed = fed  # type: ignore[method-assign]
-    assert answer.text() == "why: It says no."
+    approve(answer.text())

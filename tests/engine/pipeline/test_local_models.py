@@ -39,7 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(STAND_IN))
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
-    found = small_workspace(tmp_path / "work")
+    found = small_workspace(tmp_path / "ours")
     found.edit(found.config, "scenarios_per_metric: 2", "scenarios_per_metric: 1")
     found.edit(found.config, "demographics: {age: [younger, older]}\n", "")
     return found

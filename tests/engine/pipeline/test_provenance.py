@@ -16,6 +16,7 @@ from engine.config.schema import load_config
 from engine.identity import digest
 from engine.store.database import open_store
 from engine.store.tables import AttemptRow
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.store.building import write
@@ -120,4 +121,4 @@ def test_the_page_says_it(played: Place, tmp_path: Path) -> None:
 
 def test_a_name_that_a_server_repeats_is_said_once() -> None:
     served = {"gpt-5": ["gpt-5", "gpt-5-2026-08-07"], "mine": ["mine"], "quiet": []}
-    assert served_words(served) == "gpt-5 (gpt-5-2026-08-07); mine; quiet"
+    approve(served_words(served))

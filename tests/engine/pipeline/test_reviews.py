@@ -25,6 +25,7 @@ from engine.pipeline.run import Pipeline, review_benchmark
 from engine.review import ReviewRequest, ReviewState
 from engine.store.database import open_store
 from engine.store.tables import ScenarioRow
+from tests.approval import approve
 from tests.engine.small_workspace import Place
 
 WRITTEN = frozenset({Stage.GEN_SCENARIOS})
@@ -94,7 +95,7 @@ def test_what_is_rejected_leaves_the_file_counts_nowhere_and_comes_back(written:
     written.run()
     before = written.json("results.json")
     said = act(written, "reject", "m01_s001", reason="too dramatic")
-    assert said == "m01_s001 rejected, with 2 scenarios below"
+    approve(said)
     assert [name for name in listed(written) if name.startswith("m01_s001")] == []
     history = (written.folder / "history.jsonl").read_text()
     assert '"too dramatic"' in history
@@ -112,7 +113,7 @@ def test_what_is_rejected_leaves_the_file_counts_nowhere_and_comes_back(written:
     assert written.json("results.json") != before
     with pytest.raises(InputError, match="m01_s001_v02 belongs to m01_s001, which is rejected"):
         act(written, "approve", "m01_s001_v02")
-    assert "is back (rejected by ann)" in act(written, "approve", "m01_s001", person="ben")
+    approve(act(written, "approve", "m01_s001", person="ben"))
     assert states(written, "m01_s001", "m01_s001_v01") == [
         ReviewState.APPROVED,
         ReviewState.WAITS,
@@ -138,7 +139,7 @@ def test_a_rejected_metric_leaves_its_file_with_its_scenarios(written: Place) ->
     assert "Avoid flattery" not in written.benchmark.read_text()
     assert {name[:3] for name in listed(written)} == {"m01"}
     assert written.run().failed == 0
-    assert act(written, "undo") == "undone: reject m02, m02_s001, m02_s001_v01 …"
+    approve(act(written, "undo"))
     assert load_definition(written.benchmark).metrics[1].name == "Avoid flattery"
     assert written.benchmark.read_text().startswith(text[: text.index("  - id: m02")])
     assert {name[:3] for name in listed(written)} == {"m01", "m02"}
@@ -211,7 +212,7 @@ def test_what_is_rejected_is_neither_edited_nor_rejected_again(written: Place) -
 
 def test_an_edit_that_changes_nothing_is_no_act(written: Place) -> None:
     text = text_of(entries(written)["m01_s001"])
-    assert act(written, "edit", "m01_s001", text=text) == "nothing was changed in m01_s001"
+    approve(act(written, "edit", "m01_s001", text=text))
     with pytest.raises(InputError, match="nothing of ann's to undo"):
         act(written, "undo")
 

@@ -18,6 +18,7 @@ from engine.pipeline.order import WorkReason
 from engine.pipeline.report import build_report
 from engine.providers.model import Message
 from engine.store.tables import MessageRow
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel, judgement, opening, replies_in
@@ -86,7 +87,7 @@ def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
     [said] = score["_crosswind"]["verdicts"]
     assert (said["marks"], said["present"]) == ([True, False], bool(rate))
     shown = crosswind(place.root, "show", "m01_s001_v01__holds", code=0).out
-    assert "shown in turn 1 of 2" in shown
+    approve(shown)
     words = {"at_the_end": "absent in the last reply", "every_reply": "absent in every reply"}
     assert words.get(when, "") in shown
 
@@ -180,6 +181,6 @@ def test_a_pressure_that_no_conversation_can_have_is_refused_before_anything_is_
         place.run()
     [problem] = refusal.value.problems
     assert problem.key == "metrics[0].when"
-    assert f"none is reached with `{why}`" in str(problem)
+    approve(str(problem))
     place.edit(place.benchmark, "under_pressure", "at_the_end")
     assert place.run().failed == 0

@@ -25,6 +25,7 @@ from engine.providers.http.transport import (
     HostPort,
     TransportFailure,
 )
+from tests.approval import approve
 from tests.engine.providers.loopback import (
     HEAD,
     WORDS,
@@ -368,9 +369,7 @@ def test_a_server_that_hangs_up_and_speaks_no_tls_is_greeted_once() -> None:
         async with serving(saying(close=True)) as served:
             connections = ConnectionPool(served.address(), connect_s=0.1)
             for _ in range(3):
-                assert await failing(connections) == TransportFailure(
-                    Fault.BROKEN, "the server closed it"
-                )
+                approve(await failing(connections))
             await connections.close()
             assert len(served.visits) == 3
             assert served.connections == 4

@@ -29,7 +29,8 @@ from engine.store.events import facts_after
 from engine.store.mirror_content import BenchmarkHistory
 from engine.store.open_reader import open_reader
 from engine.store.reader import IDS
-from engine.store.tables import MetricRow, Quote, RunRow, TakeEndRow
+from engine.store.tables import MetricRow, RunRow, TakeEndRow
+from tests.approval import approve
 from tests.engine.store.building import (
     BENCHMARK,
     FLATTERS,
@@ -303,7 +304,7 @@ def test_a_verdict_comes_back_as_it_was_given(store: Store) -> None:
         "no usable answer",
         "«hm»",
     )
-    assert stored.quotes == (Quote("What draws you there?", 1),)
+    approve(stored.quotes)
 
 
 def test_a_reason_of_earlier_words_is_read_in_todays(store: Store) -> None:

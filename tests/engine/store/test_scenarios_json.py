@@ -12,6 +12,7 @@ from engine.benchmark import Landmark
 from engine.errors import InputError
 from engine.store.json_file import SIZE_LIMIT
 from engine.store.scenarios_json import read_scenarios
+from tests.approval import approve
 
 
 @pytest.fixture
@@ -68,9 +69,9 @@ def test_a_persona_may_be_called_user_persona_and_both_are_kept(path: Path) -> N
         )
     )
     [only, both], _ = read_scenarios(path, turns=4, metrics=["m01"])
-    assert (only.persona, both.persona) == ("Of the other name.", "Somebody.")
+    approve((only.persona, both.persona))
     assert both.extra == {"user_persona": "Longer."}
-    assert only.extra == {"user_persona": "Of the other name."}
+    approve(only.extra)
 
 
 @pytest.mark.parametrize("demographic", [{}, None])
@@ -89,8 +90,7 @@ def test_a_landmark_beyond_the_last_turn_is_a_warning(path: Path) -> None:
     path.write_text(json.dumps([row()]))
     made, [warning] = read_scenarios(path, turns=2, metrics=["m01"])
     assert len(made[0].landmarks) == 2
-    assert "m01_s001_v01" in warning
-    assert "what is meant for turn 3 will not be reached" in warning
+    approve(warning)
 
 
 def test_everything_that_is_wrong_is_said_at_once_and_with_its_place(path: Path) -> None:
@@ -105,22 +105,7 @@ def test_everything_that_is_wrong_is_said_at_once_and_with_its_place(path: Path)
             row(id="", landmarks={"turn": 1}),
         ],
     )
-    assert found == [
-        "[0].metric_id: m01_s001_v01: the benchmark has no metric 'm1' (did you mean 'm01'?)",
-        "[1].id: m01_s001_v01: the row [0] has this id too; expected each id once",
-        "[1].persona: m01_s001_v01: expected a text, found the number 12",
-        "[1].user_goal: m01_s001_v01: missing; expected a text",
-        "[2]: expected a scenario, {...}, found the number 7",
-        "[3].id: m01_s001_v01: the row [0] has this id too; expected each id once",
-        "[3].landmarks[0].turn: m01_s001_v01: missing; expected the number of a turn",
-        "[3].landmarks[1].instruction: m01_s001_v01: missing; expected a text",
-        "[3].landmarks[1].turn: m01_s001_v01: expected a turn from 1 on, found 0",
-        "[3].landmarks[2]: m01_s001_v01: expected {turn, instruction}, found the text 'x'",
-        "[4].id: cannot be an id: a name has only letters, digits, '.', '_' and '-'",
-        "[4].demographic.age: expected a text, found a list",
-        "[5].id: is empty; expected a text",
-        "[5].landmarks: expected a list, found an object",
-    ]
+    approve(found)
 
 
 TURNS: list[tuple[list[object], str]] = [
@@ -166,7 +151,7 @@ def test_what_is_not_json_is_named_with_line_and_column(
 
 def test_a_key_that_is_there_twice_is_an_error(path: Path) -> None:
     twice = json.dumps([row()]).replace('"persona"', '"persona": "Other.", "persona"')
-    assert problems(path, twice) == ["[0].persona: m01_s001_v01: this key is there twice"]
+    approve(problems(path, twice))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.results import counted_of
 from engine.providers.retry import RetryPolicy
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
@@ -152,9 +153,7 @@ def test_a_setting_that_the_server_refuses_parks_its_target_alone(
     with place.reader() as reader:
         [reason] = {row.reason for row in reader.failed_units()}
     assert reason is not None
-    assert "(parked; remove or change `top_k` in `extra_body` of steadfast in config.yaml)" in (
-        reason
-    )
+    approve(reason)
 
 
 def test_a_target_may_fall_out_in_the_midst(place: Workplace) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.wire.odd_provider import REPLY, Odd, error, odd_provider, says
 from tests.engine.wire.workplace import VARIABLES, SleptTime, Workplace, metric, scenario
@@ -85,7 +86,7 @@ def test_settings_stand_in_every_outlet(place: Workplace, tmp_path: Path) -> Non
 
 def test_targets_with_equal_requests_are_said_to_be_one(place: Workplace) -> None:
     said = crosswind(place.root, "results", code=0).words
-    assert "alpha and beta were asked with equal requests (seed left out after a refusal)" in said
+    approve(said)
 
 
 def test_settings_of_what_was_played_stay_when_the_configuration_changes(place: Workplace) -> None:
