@@ -20,11 +20,16 @@ from engine.config.secrets import Environment
 from engine.config.yaml_text import read_yaml
 from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
-from engine.doctor.reachability import Destination, ModelListing, destinations, listed
+from engine.doctor.reachability import (
+    OF_CERTIFICATES,
+    Destination,
+    ModelListing,
+    destinations,
+    listed,
+)
 from engine.errors import InputError, Problem, merged_problems
 from engine.pipeline.models import function_place, unfit_local_model
 from engine.providers.attempts import (
-    Cause,
     describe,
     refuses_key,
     server_words,
@@ -182,8 +187,8 @@ def _listing_problems(
         if listing.silence:
             return [], [f"{host} {listing.silence}; a run tries it again"]
         what = describe(failure)
-        if failure.cause in _CERTIFICATES:
-            return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
+        if failure.cause in OF_CERTIFICATES:
+            return [Problem(f"{host}: {what}", hint=OF_CERTIFICATES[failure.cause])], []
         if failure.cause is Fault.TLS:
             return [], [f"{host} was not reached: {what}; every call fails"]
         if failure.cause is Fault.NOT_HTTP:
@@ -217,14 +222,6 @@ def _listing_problems(
         f"{host} does not list a model {redact(name)!r}; it lists {_some_names(known, redact)}"
         for name in unknown
     ]
-
-
-_CERTIFICATES: Final[Mapping[Cause | Fault, str]] = {
-    Fault.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
-    "system's",
-    Fault.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
-    "if it is known to be right",
-}
 
 
 def _some_names(known: Collection[str], redact: Redactor) -> str:

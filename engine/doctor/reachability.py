@@ -1,4 +1,4 @@
-"""One request to each account, by the HTTP client of a run; where that fails, one by another."""
+"""One request to each account, by the HTTP client of a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
-
-import httpx
 
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.doctor.models import ModelInUse
@@ -25,7 +23,7 @@ from engine.providers.attempts import (
     transport_failure,
 )
 from engine.providers.endpoint import NO_KEY, PATHS, Wire, address, checked_headers
-from engine.providers.http.connector import NO_TLS_ANSWER, system_trust
+from engine.providers.http.connector import NO_TLS_ANSWER
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import (
@@ -191,26 +189,8 @@ async def _reach(place: Destination, longest_s: float) -> Diagnostic:
     if failure is None:
         return _answered(place, listing)
     words = listing.silence or describe(failure)
-    other = await asyncio.to_thread(_second_opinion, place, longest_s)
-    return _finding(
-        place,
-        Severity.PROBLEM,
-        place.redactor()(words) + other,
-        _remedy(failure.cause, place, listing.proxy),
-    )
-
-
-def _second_opinion(place: Destination, longest_s: float) -> str:
-    """What another HTTP client says where ours failed; empty where it fails, too."""
-    url, headers = _question(place)
-    try:
-        with httpx.Client(
-            verify=system_trust(), proxy=proxy_for(url), trust_env=False, timeout=longest_s
-        ) as client:
-            status = client.get(url, headers=headers).status_code
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, InputError):
-        return ""
-    return f"; another HTTP client is answered with {status}: this is a fault of Crosswind's own"
+    remedy = _remedy(failure.cause, place, listing.proxy)
+    return _finding(place, Severity.PROBLEM, place.redactor()(words), remedy)
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
@@ -305,13 +285,19 @@ def _answered_otherwise(place: Destination, status: int, location: str, reached:
     return _finding(place, state, f"{reached}, but it answers with {status}")
 
 
+OF_CERTIFICATES: Final[Mapping[Cause | Fault, str]] = {
+    Fault.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
+    "system's",
+    Fault.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
+    "if it is known to be right",
+}
+
+
 def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
     if cause in {Fault.PROXY, Fault.NO_PROXY}:
         return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
-    if cause is Fault.CERTIFICATE:
-        return "add the certificate to those that this system trusts, if it is known to be right"
-    if cause is Fault.NO_TRUST:
-        return "let it name a file of certificates, or unset it to trust the system's"
+    if cause in OF_CERTIFICATES:
+        return OF_CERTIFICATES[cause]
     if cause is Fault.TLS:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
     if cause is Fault.NO_TLS_ANSWER:

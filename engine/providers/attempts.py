@@ -126,12 +126,17 @@ def server_words(status: int | None, raw: bytes) -> str:
     return _refusal_in(status, raw).message
 
 
-def _refusal_in(status: int | None, raw: bytes) -> Failure:
+def body_in(raw: bytes) -> object:
+    """Return what stands in an answer that is no reply: parsed JSON, or text."""
     text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
-    body: object = text
-    with suppress(ValueError, RecursionError):
-        body = json.loads(text)
-    return failure_in(body, Cause.STATUS, status)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refusal_in(status: int | None, raw: bytes) -> Failure:
+    return failure_in(body_in(raw), Cause.STATUS, status)
 
 
 _OF_THE_KEY: Final = re.compile(

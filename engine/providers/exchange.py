@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +13,7 @@ from engine.providers.attempts import (
     LONGEST_REFUSAL,
     Cause,
     Failure,
+    body_in,
     failure_in,
     is_error,
     status_failure,
@@ -450,11 +450,7 @@ def _is_no_stream(headers: Mapping[str, str]) -> bool:
 
 def _refusal(status: int, headers: Mapping[str, str], raw: bytes, now: datetime) -> Failure:
     """Return the failure of a response that is not a stream."""
-    text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
-    try:
-        body: object = json.loads(text)
-    except (ValueError, RecursionError):
-        body = text
+    body = body_in(raw)
     if status >= 300:
         return status_failure(status, headers, body, now=now)
     if isinstance(body, dict) and is_error(body):
