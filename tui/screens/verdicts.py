@@ -217,7 +217,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             and self._read_before is not self.shell.preferences.views.read
         ):
             begin_instead(self, self._find_read, "read")
-        if self._stale_due and self.watched.described:
+        # after the first rows, which would wait for it: both compute
+        if self._stale_due and self.watched.described and self._state.result is not None:
             self._stale_due = False
             begin_instead(self, self._read_stale, "stale")
         after = self._state.begin_look(now.seconds)
