@@ -28,60 +28,20 @@ _LARGEST: Final = 16 << 20
 _ANSWERS: Final = {"yes": True, "no": False}
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedConversation:
-    """A file: a scenario, the transcript of each sample, and a verdict."""
-
-    published_id: str
-    conversations: tuple[dict[str, Any], ...]
-    """Rows of `conversations.json`, each with the scenario."""
-    score: dict[str, Any] | None
-    """A row of `scores.json` for the first sample, as the file does not say which it is about."""
-    neither: str | None
-    """Describes a verdict that is neither yes nor no."""
-
-
-def read_published(value: object, *, path: Path, target: str) -> PublishedConversation:
-    """Read a published file. Raises `UnfitError`."""
-    if not isinstance(value, dict):
-        raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
-    scenario = value.get("scenario")
-    if not isinstance(scenario, dict):
-        raise UnfitError("scenario", f"expected an object, {{...}}, found {kind_of(scenario)}")
-    published_id = value.get("scenario_id") or scenario.get("id") or path.stem
-    if not isinstance(published_id, str):
-        raise UnfitError("scenario_id", f"expected an id, found {kind_of(published_id)}")
-    row = {**published_scenario(scenario, published_id), "target_model": target}
-    conversations = tuple(
-        {**row, "sample": number, "transcript": transcript}
-        for number, transcript in _samples(value)
-    )
-    verdict = value.get("verdict")
-    score, neither = (None, None) if verdict is None else _score(row, verdict)
-    return PublishedConversation(published_id, conversations, score, neither)
-
-
-def _samples(value: Mapping[str, Any]) -> Iterator[tuple[int, object]]:
-    samples = value.get("samples")
-    if not isinstance(samples, list):
-        raise UnfitError("samples", f"expected a list of transcripts, found {kind_of(samples)}")
-    yield from enumerate(samples)
-
-
-def _score(row: Mapping[str, Any], verdict: object) -> tuple[dict[str, Any] | None, str | None]:
+def _score(row: Mapping[str, Any], verdict: object) -> dict[str, Any]:
+    """Return a row of `scores.json` for the first sample, as the file does not say which one its
+    verdict is about. Raises `UnfitError`."""
     if not isinstance(verdict, dict):
         raise UnfitError("verdict", f"expected an object, {{...}}, found {kind_of(verdict)}")
     result = verdict.get("result")
-    word = result.strip().lower() if isinstance(result, str) else ""
-    score = {
+    return {
         "id": row["id"],
         "metric_id": row.get("metric_id"),
         "target_model": row["target_model"],
         "sample": 0,
-        "present": _ANSWERS.get(word),
+        "present": _ANSWERS.get(result.strip().lower()) if isinstance(result, str) else None,
         "justification": verdict.get("justification"),
     }
-    return score, None if word in _ANSWERS else kind_of(result)
 
 
 class _TaxonomyMetric(Struct):
@@ -124,12 +84,6 @@ def tracks_in_taxonomy(root: Path, benchmark: str) -> dict[str, Track]:
     return {name: tracks.pop() for name, tracks in told.items() if len(tracks) == 1}
 
 
-def was_mapped(published_id: str) -> str | None:
-    """Return our id of a published scenario; None if it keeps its own."""
-    ours = our_scenario_id(published_id)
-    return None if ours in {None, published_id} else ours
-
-
 @dataclass(slots=True)
 class PublishedSite:
     """Imports one benchmark from a published site."""
@@ -159,21 +113,41 @@ class PublishedSite:
             file.dropped += 1
             return
         try:
-            published = read_published(value, path=path, target=model)
+            yield from self._conversations(value, path, file, model)
         except UnfitError as error:
             file.rows += 1
             RowLocation(file, 0, 1).drop(error)
-            return
-        report = self.context.report
-        if (ours := was_mapped(published.published_id)) is not None:
-            report.mapped[published.published_id] = ours
-        if published.neither is not None:
+
+    def _conversations(
+        self, value: object, path: Path, file: FileReport, model: str
+    ) -> Iterator[BulkRow]:
+        """Import what a file holds: a scenario, the transcript of each sample, and a verdict.
+        Raises `UnfitError` before the first row."""
+        if not isinstance(value, dict):
+            raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
+        scenario, samples = value.get("scenario"), value.get("samples")
+        if not isinstance(scenario, dict):
+            raise UnfitError("scenario", f"expected an object, {{...}}, found {kind_of(scenario)}")
+        published_id = value.get("scenario_id") or scenario.get("id") or path.stem
+        if not isinstance(published_id, str):
+            raise UnfitError("scenario_id", f"expected an id, found {kind_of(published_id)}")
+        if not isinstance(samples, list):
+            what = f"expected a list of transcripts, found {kind_of(samples)}"
+            raise UnfitError("samples", what)
+        row = {**published_scenario(scenario, published_id), "target_model": model}
+        verdict, report = value.get("verdict"), self.context.report
+        score = None if verdict is None else _score(row, verdict)
+        if (ours := our_scenario_id(published_id)) not in {None, published_id}:
+            report.mapped[published_id] = str(ours)
+        if score is not None and score["present"] is None:
             report.notes["verdicts that are neither yes nor no, kept as unscored"] += 1
-        if published.score is not None and published.conversations:
+        if score is not None and samples:
             # counted separately, as the file's one row is its conversation
             scored = FileReport(path, problems=file.problems)
-            self.scores.keep(RowLocation(scored, 0, None), published.score, model)
-            if len(published.conversations) > 1:
+            self.scores.keep(RowLocation(scored, 0, None), score, model)
+            if len(samples) > 1:
                 report.notes["verdicts of several samples, kept with the first"] += 1
-        for number, row in enumerate(published.conversations):
-            yield from self.conversations.rows(RowLocation(file, number, 1), row, model, number)
+        for number, transcript in enumerate(samples):
+            played = {**row, "sample": number, "transcript": transcript}
+            location = RowLocation(file, number, 1)
+            yield from self.conversations.rows(location, played, model, number)
