@@ -68,8 +68,17 @@ def _conversation_fields(
         "turns": spoken.turns,
     }
     if isinstance(ours.get("user_faults"), list):
-        fields["user_faults"] = ours["user_faults"]
+        fields["user_faults"] = [_user_fault(str(fault)) for fault in ours["user_faults"]]
     return fields
+
+
+def _user_fault(words: str) -> dict[str, Any]:
+    """Return a fault of the user model, which our own export has in words, as in our own files."""
+    place, _, rest = words.partition(": ")
+    kind, _, detail = rest.partition(": ")
+    turn = place.removeprefix("turn ")
+    is_number = turn.isdecimal() and len(turn) < 10
+    return {"kind": kind, "turn": int(turn) if is_number else None, "detail": detail}
 
 
 def usage_row(sample: InspectSample, model: str) -> dict[str, int]:
