@@ -186,8 +186,9 @@ def _plan_with_new_metrics(
         _following(metric, order, evaluator, stored, with_stale=False)
         for metric in _with_new_metrics(bench, metrics[0])
     )
-    planners = _planners(bench, order, evaluator, stored)
-    stale = _stale(bench, *planners) if with_stale and not order.stale else []
+    talk = ConversationPlanner(bench, order, stored)
+    judging = JudgingPlanner(bench, order, evaluator, stored)
+    stale = _stale(bench, talk, judging) if with_stale and not order.stale else []
     calls = [*_metrics_calls(bench, metrics), *_ranges_between(few.calls, many.calls)]
     assumed = _assumptions(bench, metrics, few, many)
     work = _with_failures(stored, metrics)
@@ -232,16 +233,6 @@ def _rewriting_plan(bench: BenchmarkContext, asked: Rewriting | None) -> RunPlan
     return RunPlan(bench.name, [work], (), [calls])
 
 
-def _planners(
-    bench: BenchmarkContext,
-    order: Order,
-    evaluator: ModelSpec | None,
-    stored: StoredConversations,
-) -> tuple[ConversationPlanner, JudgingPlanner]:
-    planner = ConversationPlanner(bench, order, stored)
-    return planner, JudgingPlanner(bench, order, evaluator, stored)
-
-
 def _following(
     bench: BenchmarkContext,
     order: Order,
@@ -259,7 +250,8 @@ def _following(
     wanted = list(wanted_conversations(*asked, but=stored.settled))
     if order.pilot:
         wanted, unwritten = _pilot(order, wanted, unwritten)
-    talk, judging = _planners(bench, order, evaluator, stored)
+    talk = ConversationPlanner(bench, order, stored)
+    judging = JudgingPlanner(bench, order, evaluator, stored)
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []

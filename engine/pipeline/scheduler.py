@@ -19,7 +19,6 @@ from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.control import run_together, side_by_side
 from engine.pipeline.costs.ranges import JUDGING, SPEAKING
-from engine.pipeline.counting import WantedConversation
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
     ScenarioPlan,
@@ -227,7 +226,7 @@ class BenchmarkRun:
         )
 
     async def _talk_and_judge(self) -> None:
-        wanted = self._wanted_conversations()
+        wanted = asked_conversations(self.bench, self.order)
         stored = StoredConversations.of(self.bench.reader, self.bench.name)
         if not self.beside:
             self.bench.store.tell(*recounted_verdicts(stored, self.bench.config.jury))
@@ -387,9 +386,6 @@ class BenchmarkRun:
         finally:
             self.bench.budget.end(self.bench.name, unit)
             self.release(Stage.EVALUATE, unit)
-
-    def _wanted_conversations(self) -> list[WantedConversation]:
-        return asked_conversations(self.bench, self.order)
 
     async def _write_files(self) -> None:
         async with self.bench.claims.files(self.bench.name):

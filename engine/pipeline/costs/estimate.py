@@ -431,21 +431,18 @@ class Estimator:
     def _usd(
         self, spec: ModelSpec, input_tokens: Range, answer: Range, cached: float = 0.0
     ) -> Range | None:
-        low = self._cost(spec, input_tokens.low, answer.low, cached)
-        # at worst nothing comes from the provider's cache
-        high = self._cost(spec, input_tokens.high, answer.high, 0.0)
-        expected = self._cost(spec, input_tokens.expected, answer.expected, cached)
+        low, high, expected = (
+            self._price_usd(spec, Tokens(round(told), round(told * share), output=round(said)))
+            for told, said, share in (
+                (input_tokens.low, answer.low, cached),
+                # at worst nothing comes from the provider's cache
+                (input_tokens.high, answer.high, 0.0),
+                (input_tokens.expected, answer.expected, cached),
+            )
+        )
         if low is None or high is None or expected is None:
             return None
         return Range(low, high, expected) * _shares(spec)
-
-    def _cost(
-        self, spec: ModelSpec, input_tokens: float, answer: float, cached: float
-    ) -> float | None:
-        tokens = Tokens(
-            input=round(input_tokens), output=round(answer), cached=round(input_tokens * cached)
-        )
-        return self._price_usd(spec, tokens)
 
     def _price_usd(self, spec: ModelSpec, tokens: Tokens) -> float | None:
         name, address = self.places.get(spec.identity, (spec.model, ""))
