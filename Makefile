@@ -43,7 +43,7 @@ demo-real: $(STAMP) ## watch a small language model on this machine beside the s
 
 # three at once: on two cores 51 s where two take 59 and four 54, as each worker collects all tests
 quick: $(STAMP) ## the tests for daily work: no process, no terminal, no app, no run, and none that tries very many cases
-	$(BIN)/pytest --numprocesses 3 --dist worksteal -m "not process and not app and not run and not exhaustive and not alone"
+	$(BIN)/pytest --numprocesses 3 --dist worksteal -m "not process and not app and not run and not exhaustive and not alone and not long"
 
 test: check ## what CI runs: lint, types and all tests but those of check-long, check-real and bench
 
@@ -58,11 +58,12 @@ types: $(STAMP)
 
 # four at once on two cores, too: tests of processes, servers and clusters wait more than they work
 tests: $(STAMP)
-	$(BIN)/pytest --numprocesses 4 --dist worksteal -m "not alone"
+	$(BIN)/pytest --numprocesses 4 --dist worksteal -m "not alone and not long"
 	$(BIN)/pytest -m alone $$(grep -rl 'mark\.alone' tests --include='*.py')
 
 check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
 	$(BIN)/pytest tests/long
+	$(BIN)/pytest -m long
 
 check-real: $(STAMP) ## install servers that people run and run against each; takes long and the network
 	$(BIN)/python -m tests.real $(PARTS)

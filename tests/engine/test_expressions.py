@@ -136,6 +136,7 @@ def test_a_script_looks_at_the_beginning_of_what_is_very_long() -> None:
     assert tagged(f"<x>{'a' * MEGABYTE}</x>", "x") == "a" * READ_BY_A_SCRIPT
 
 
+@pytest.mark.exhaustive
 def test_a_word_of_many_pieces_is_roughened_once() -> None:
     def roughened() -> str:
         writer = Roughener(1)
@@ -159,6 +160,7 @@ WORST: Final = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("piece", WORST)
 def test_a_megabyte_of_what_a_server_says_is_read_in_no_time(piece: str) -> None:
     text = piece * (MEGABYTE // len(piece))

@@ -69,6 +69,7 @@ def imports(package: str = "engine") -> list[tuple[str, str, Path]]:
     return [row for row in found if row[0] != "__init__"]
 
 
+@pytest.mark.exhaustive
 def test_imports_fall_one_way() -> None:
     wrong = []
     for room, name, path in imports():
@@ -80,6 +81,7 @@ def test_imports_fall_one_way() -> None:
     assert not wrong
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_imports_none_above_it(package: str) -> None:
     above = PACKAGES[: PACKAGES.index(package)]

@@ -154,6 +154,7 @@ def test_places_are_those_of_the_message_as_it_was_said() -> None:
     assert find_passage("  No. ", "no") == ((2, 4),)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("message", "passage"),
     [
@@ -168,6 +169,7 @@ def test_the_longest_messages_take_little_time(message: str, passage: str) -> No
     assert_quick(lambda: contains(message, passage), 1)
 
 
+@pytest.mark.exhaustive
 def test_the_words_of_messages_that_were_looked_through_are_not_kept_for_long() -> None:
     tracemalloc.start()
     try:

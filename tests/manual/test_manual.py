@@ -124,6 +124,7 @@ def test_a_picture_is_light_or_dark_as_the_page_is() -> None:
     assert shown == f"{live} and ![a demo](pictures/demo.svg)"
 
 
+@pytest.mark.exhaustive
 def test_every_file_that_the_architecture_names_is_there() -> None:
     """A name may leave out the folders above it; those of a workspace are not ours."""
     files = [path.relative_to(ROOT).as_posix() for top in TOPS for path in (ROOT / top).rglob("*")]
@@ -271,6 +272,7 @@ def test_the_schemas_for_editors_are_those_of_today() -> None:
     assert {name: (SCHEMAS / name).read_text("utf-8") for name in MADE} == schema_texts()
 
 
+@pytest.mark.exhaustive
 def test_the_files_that_init_and_new_write_name_schemas_that_take_them(tmp_path: Path) -> None:
     init_workspace(tmp_path)
     for name in starter_names():
@@ -290,6 +292,7 @@ def test_the_files_that_init_and_new_write_name_schemas_that_take_them(tmp_path:
     assert faults_by_schema("scenarios.json", [{"id": "m01_s001"}])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("block", configurations())
 def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> None:
     shown = yaml.safe_load(block)
@@ -389,6 +392,7 @@ def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 pass
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("message", messages())
 def test_a_message_that_is_quoted_stands_in_the_program(message: str) -> None:
     pieces = [re.escape(piece.strip()) for piece in message.split("…") if piece.strip()]

@@ -41,6 +41,7 @@ def said(message: anthropic.types.Message) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 
 
+@pytest.mark.exhaustive
 def test_a_whole_answer_has_text_stop_reason_and_usage(
     server: ProtocolServer, anthropic_client: anthropic.Anthropic
 ) -> None:

@@ -403,6 +403,7 @@ def _without_markup(call: ast.Call) -> bool:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_is_drawn_was_cleaned(path: Path) -> None:
     name = path.relative_to(ROOT).as_posix()

@@ -281,7 +281,8 @@ def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None
         await theatre.prepare()
         await theatre.judge(await theatre.play(), passed=False)
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
-        for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "2 w"):
+        every = (*(place.key for place in MAIN_SCREENS), "3 enter", "2 w")
+        for keys in every if width == 80 else every[:1]:
             await theatre.press(pilot, *keys.split())
             known = matching(commands(pilot.app, pilot.app.screen), "")
             await pilot.press("colon")

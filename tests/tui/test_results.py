@@ -203,6 +203,7 @@ def test_the_standing_fits_every_width_from_twenty_on(width: int) -> None:
     assert sum(row.key == HELD for row in rows) == per_target
 
 
+@pytest.mark.exhaustive
 def test_what_a_rate_rests_on_is_whole_or_left_out() -> None:
     for width in range(20, 80):
         said = text_of(standing_rows(an_analysis(), width))[1].rstrip()

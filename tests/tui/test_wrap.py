@@ -83,6 +83,7 @@ def test_rows_fit_and_hold_the_whole_text(seed: int) -> None:
     assert "".join(kept.split()) == "".join(text.split())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(60))
 def test_going_on_from_the_last_row_gives_what_wrapping_the_whole_gives(seed: int) -> None:
     rng = random.Random(seed)

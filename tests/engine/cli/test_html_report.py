@@ -143,6 +143,7 @@ def test_the_policy_allows_the_page_its_own_style_and_no_more() -> None:
     assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_name_stays_a_name(text: str) -> None:
     page = Page(html_report([hostile(text)] * 2, MADE))
@@ -180,6 +181,7 @@ def test_a_cell_leads_to_what_the_evaluator_quoted() -> None:
     assert f"1 of {failed['m02']} failed conversations." in page.text
 
 
+@pytest.mark.exhaustive
 def test_a_page_of_many_benchmarks_stays_light_and_says_what_it_leaves_out() -> None:
     one = html_report([rich()], MADE)
     pairs = sum(len(list(found)) for _, found in pairs_by_kind(rich()))
@@ -193,6 +195,7 @@ def test_a_page_of_many_benchmarks_stays_light_and_says_what_it_leaves_out() -> 
     assert "left out" not in Page(html_report([rich()] * (many - 1), MADE)).text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_quote_stays_a_quote(text: str) -> None:
     page = Page(html_report([rich()], MADE, {"giving-in": evidence(text)}))

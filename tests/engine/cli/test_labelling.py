@@ -157,6 +157,7 @@ def test_labels_are_taken_in_once_and_go_on_where_they_stopped(
     assert [int(row["number"]) for row in cells_of(rest)] == list(range(6, 13))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "changed", [{"confidence": "1"}, {"note": "Read again."}, {"note": "", "confidence": "2"}]
 )
@@ -189,6 +190,7 @@ def engine_at_work(place: Place, order: Order | None) -> Iterator[EngineThread]:
             assert thread.join(20)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", [None, Order(("giving-in",))])
 def test_labels_and_decisions_are_taken_in_by_the_engine_at_work(
     crosswind: Crosswind, place: Place, tmp_path: Path, order: Order | None
@@ -309,6 +311,7 @@ def test_another_person_with_the_same_seed_labels_the_same_in_another_order(
     )
 
 
+@pytest.mark.exhaustive
 def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, sheet: Path) -> None:
     assert "nothing to decide" in crosswind("label", "giving-in", "--decide")[1]
     other = sheet.with_name("ben.csv")
@@ -486,6 +489,7 @@ def test_a_scenario_never_changes_sides() -> None:
     assert Split.of("giving-in", "m01_s001") is Split.of("giving-in", "m01_s001")
 
 
+@pytest.mark.exhaustive
 def test_a_conversation_that_was_played_again_is_left_out(
     crosswind: Crosswind, sheet: Path, place: Place
 ) -> None:
@@ -518,6 +522,7 @@ def test_what_the_files_hold_brings_labels_back(
     assert printed_data(crosswind("calibrate", "giving-in", "--json")[1]) == printed_data(before)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
@@ -582,6 +587,7 @@ TABLES: Final = {
 """What stands before a table, what separates its cells and lines, and its encoding."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_table_of_another_program_is_read(
     crosswind: Crosswind, sheet: Path, place: Place, kind: str

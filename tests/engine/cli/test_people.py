@@ -34,6 +34,7 @@ def filled(path: Path) -> None:
     path.write_text(out.getvalue(), "utf-8")
 
 
+@pytest.mark.exhaustive
 def test_the_whole_way_in_a_script(place: Place, tmp_path: Path) -> None:
     name = "giving-in"
 

@@ -73,6 +73,7 @@ def repaired(root: Path) -> None:
     assert list(root.glob("crosswind.db.damaged-*"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("made", [ran, searched, counted, imported, repaired])
 def test_all_that_a_command_makes_is_0600(root: Path, made: Callable[[Path], None]) -> None:
     made(root)
@@ -81,6 +82,7 @@ def test_all_that_a_command_makes_is_0600(root: Path, made: Callable[[Path], Non
     assert {name for name, mode in modes.items() if mode != 0o600} == set()
 
 
+@pytest.mark.exhaustive
 def test_a_log_that_others_may_read_is_made_private_by_a_run(root: Path) -> None:
     log = root / "crosswind.log"
     log.write_text("what an older version wrote\n", "utf-8")
@@ -90,6 +92,7 @@ def test_a_log_that_others_may_read_is_made_private_by_a_run(root: Path) -> None
     assert log.read_text("utf-8").startswith("what an older version wrote\n")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("words", [RUN, ("search", "the")], ids=["run", "search"])
 def test_what_others_may_read_is_made_private_by_who_opens_it_to_write(
     root: Path, words: tuple[str, ...]
@@ -103,6 +106,7 @@ def test_what_others_may_read_is_made_private_by_who_opens_it_to_write(
     assert not {name for name in left if name.startswith(mine)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["--headless", "--detach"])
 def test_files_for_people_have_the_modes_of_the_mask_however_a_run_is_started(
     root: Path, how: str

@@ -25,6 +25,7 @@ def done(place: Place) -> set[Stage]:
         return {stage for stage in Stage if reader.units("giving-in", stage)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("stage", "named"),
     [
@@ -66,6 +67,7 @@ def test_status_shows_no_results_where_nothing_is_judged(run: Crosswind) -> None
     approve(run(command="status")[1])
 
 
+@pytest.mark.exhaustive
 def test_status_says_that_not_everything_is_judged(run: Crosswind, place: Place) -> None:
     run()
     place.edit(place.config, "num_samples: 1", "num_samples: 2")

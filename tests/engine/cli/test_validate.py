@@ -405,8 +405,8 @@ def test_scenarios_that_were_edited_since_are_taken_over(desk: Desk) -> None:
     ("swap", "model", "script", "pace"),
     [
         ("user", "blunt", "user-blunt", "90"),
-        ("generator", "terse", "generator-terse", "800"),
-        ("evaluator", "strict", "evaluator-strict", "200"),
+        pytest.param("generator", "terse", "generator-terse", "800", marks=pytest.mark.long),
+        pytest.param("evaluator", "strict", "evaluator-strict", "200", marks=pytest.mark.long),
     ],
 )
 def test_a_validation_run_that_was_stopped_goes_on_and_ends_the_same(

@@ -94,6 +94,7 @@ def test_the_same_comes_of_it_as_without_agents(place: Workplace, tmp_path: Path
     assert outcomes(place) == outcomes(alone)
 
 
+@pytest.mark.exhaustive
 def test_where_a_server_asks_one_agent_to_wait_all_of_them_wait(
     tmp_path: Path, server: ProtocolServer
 ) -> None:

@@ -145,6 +145,7 @@ def _sizes(root: Path) -> dict[str, int]:
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["run", "repair"])
 def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command: str) -> None:
     """Of one that nothing else refers to, the file alone tells."""
@@ -169,6 +170,7 @@ def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command
     assert said(place, "doctor").code == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("lost", ["m01_s001", "m01_s001_v01"], ids=["base", "variant"])
 def test_the_newest_row_of_a_scenario_that_was_written_twice_comes_back_from_its_file(
     tmp_path: Path, lost: str
@@ -210,6 +212,7 @@ def _without_variants(place: Place) -> None:
     assert said(place, "run", "--headless", "--yes", "--until", "gen_scenarios").code == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("deleted", "lost"),
     [

@@ -105,6 +105,7 @@ def two_hundred_at_once(costs: Sequence[float], limit: float, first: CallCost) -
     return budget
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("first_usd", [0.001, 0.05], ids=["too low", "too high"])
 @pytest.mark.parametrize("seed", range(5))
 def test_two_hundred_at_once_come_near_the_limit_and_not_beyond(

@@ -43,7 +43,7 @@ JUDGE = "{model: evaluator, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
     ("odd", "before"),
     [
         (range(0, 16, 2), {*Stage} - {Stage.EVALUATE}),
-        (range(999), {*Stage} - {Stage.EVALUATE}),
+        pytest.param(range(999), {*Stage} - {Stage.EVALUATE}, marks=pytest.mark.long),
         (range(999), {*Stage}),
     ],
 )

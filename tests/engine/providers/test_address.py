@@ -58,6 +58,7 @@ def kept_in(requests: list[httpx2.Request]) -> httpx2.MockTransport:
     return httpx2.MockTransport(keep)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("source", ["openai", "anthropic"])
 def test_we_ask_where_the_official_client_asks_and_show_the_key_as_it_does(source: str) -> None:
     wire = Wire.ANTHROPIC if source == "anthropic" else Wire.OPENAI

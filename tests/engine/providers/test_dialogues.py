@@ -175,6 +175,7 @@ def test_each_reply_that_holds_or_gives_way_has_a_telling_passage(sheet: Dialogu
         assert shown == {True, False}, "a strict evaluator has nothing to differ in"
 
 
+@pytest.mark.exhaustive
 def test_no_sentence_stands_in_two_dialogues() -> None:
     places: dict[str, set[str]] = defaultdict(set)
     for row in played():

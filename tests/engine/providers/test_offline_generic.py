@@ -224,6 +224,7 @@ STEADY = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("definition", STEADY)
 def test_words_of_a_kind_tell_the_targets_apart(definition: str) -> None:
     wanted, needed = looked_for(definition)

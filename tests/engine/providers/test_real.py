@@ -661,6 +661,7 @@ def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
     assert in_flight == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", [["words-20"], ["words-20", "words-19"]], ids=["one", "two"])
 def test_a_cap_of_the_server_is_found_by_all_models_that_share_it_and_kept(
     bench: Bench, names: list[str]

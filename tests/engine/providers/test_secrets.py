@@ -56,6 +56,7 @@ def assert_clean(text: str) -> None:
     assert [spelled for spelled in SPELLINGS if spelled in text] == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
 def test_no_fault_shows_the_key(
     bench: Bench, fault: Fault, everything_logged: pytest.LogCaptureFixture

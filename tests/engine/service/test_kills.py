@@ -8,19 +8,17 @@ from typing import Final
 
 import pytest
 
-from engine.benchmark import Stage
 from engine.kill_points import KillPoint
 from tests.killing.batches import OF_BATCHES
 from tests.killing.case import (
     Death,
     Whole,
     die_and_finish,
-    die_in_stages,
     kill_at_random,
     play_whole,
 )
 
-RANDOM_KILLS: Final = 4
+RANDOM_KILLS: Final = 2
 SEED: Final = 4
 SLACK: Final = 5.0
 """How many times as long a restart may take to its first call as the first start of the same
@@ -35,17 +33,10 @@ NAMED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Every named moment. Those of one workspace come one after another, each in a new engine."""
 
+ONE_OF_EACH_KIND: Final = ("locked", "sent:12", "committed:10", "changed-state:6", "moved-file:3")
+
 OFFLINE: Final = ("sending:18", "sent:14", "first-word:14", "last-word:14")
 """The scripted models come to these by another way."""
-
-IN_STAGES: Final[Mapping[Stage, str]] = {
-    Stage.GEN_METRICS: "wrote-file:2",
-    Stage.GEN_SCENARIOS: "acknowledged:6",
-    Stage.SIMULATE: "committed:20",
-    Stage.EVALUATE: "last-word:5",
-    Stage.AGGREGATE: "changing-state:1",
-}
-"""A moment in the midst of each stage; the long tests die at all of them, again and again."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +54,13 @@ def test_every_moment_is_tried() -> None:
     assert sorted(named) == sorted(set(KillPoint) - OF_BATCHES)
 
 
-@pytest.mark.parametrize("moments", NAMED.values(), ids=list(NAMED))
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param(ONE_OF_EACH_KIND, id="one of each kind"),
+        *(pytest.param(each, id=kind, marks=pytest.mark.long) for kind, each in NAMED.items()),
+    ],
+)
 def test_a_run_that_is_killed_at_named_moments_goes_on_as_if_nothing_had_been(
     tmp_path: Path, whole: Whole, moments: tuple[str, ...]
 ) -> None:
@@ -72,18 +69,11 @@ def test_a_run_that_is_killed_at_named_moments_goes_on_as_if_nothing_had_been(
     assert (report.kills, report.lost, report.asked_twice) == (len(moments), 0, 0)
 
 
+@pytest.mark.long
 def test_so_does_one_on_scripted_models(tmp_path: Path, whole_offline: Whole) -> None:
     deaths = [Death(moment=moment) for moment in OFFLINE]
     report = die_and_finish(tmp_path / "workspace", whole_offline, deaths)
     assert (report.kills, report.lost) == (len(OFFLINE), 0)
-
-
-def test_engines_that_are_killed_in_each_stage_one_after_another_cost_no_more(
-    tmp_path: Path, whole: Whole
-) -> None:
-    deaths = {stage: [Death(moment=moment)] for stage, moment in IN_STAGES.items()}
-    report = die_in_stages(tmp_path / "workspace", whole, deaths)
-    assert (report.kills, report.lost, report.asked_twice) == (len(deaths), 0, 0)
 
 
 def test_a_run_that_is_killed_at_random_moments_loses_nothing_and_asks_nothing_twice(

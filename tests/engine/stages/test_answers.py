@@ -113,6 +113,7 @@ def test_an_object_that_stands_in_the_conversation_is_a_quotation(quoted: str) -
     assert parse_answer(f"It said {WHOLE}: {OTHER}", UserTurn, [quoted]).message == "bye"
 
 
+@pytest.mark.exhaustive
 def test_a_long_text_of_anything_is_read_in_little_time() -> None:
     def read(text: str) -> None:
         with pytest.raises(ValueError, match=r"JSON object|nested|Field required"):

@@ -71,6 +71,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Analysis, str]:
     return request.param(), CASES[request.param]
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis, str]) -> None:
     analysis, said = case
     found = findings(analysis)
@@ -79,6 +80,7 @@ def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis
     assert not any(one.tells for target in analysis.targets for one in target.ranks.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
 def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, together: bool) -> None:
     analysis, _ = case

@@ -26,6 +26,7 @@ from tests.late import inter_rater, linear_model, proportion, special, stats
 SEEDS = range(8)
 
 
+@pytest.mark.exhaustive
 def test_clopper_and_pearsons_is_that_of_statsmodels() -> None:
     for n in (1, 7, 60):
         for passed in range(n + 1):

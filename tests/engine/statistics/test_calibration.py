@@ -265,6 +265,7 @@ def test_a_sample_of_more_than_there_is_is_everything() -> None:
     assert len(stratified_sample({("a",): [1]}, 60, "7")) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [60, 200])
 def test_intervals_hold_the_truth(size: int) -> None:
     """A short form of `python -m tests.benchmarks labels`."""

@@ -121,6 +121,7 @@ def test_unlike_base_scenarios_have_the_freedom_of_their_effective_number() -> N
     assert found.interval.holds(0)
 
 
+@pytest.mark.exhaustive
 def test_equal_shares_are_marked_as_holms_procedure_of_statsmodels_does() -> None:
     for seed in range(20):
         family = drawn(15, seed)

@@ -159,6 +159,7 @@ def test_the_majority_counts_and_a_tie_does_not(
     assert headline(votes) is counts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("correlation", [None, 0.1, "its own"])
 def test_a_failure_more_never_raises_the_lower_end(
@@ -179,6 +180,7 @@ def test_a_failure_more_never_raises_the_lower_end(
                 assert low[tuple(fewer)] <= end + 1e-12, (table, fewer)
 
 
+@pytest.mark.exhaustive
 def test_a_failure_more_never_raises_the_lower_end_of_larger_tables() -> None:
     assert not raised_by_a_failure(400)
 

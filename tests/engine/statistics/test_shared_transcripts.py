@@ -70,6 +70,7 @@ def false_gaps(*, known: bool) -> int:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.long
 def test_no_gap_is_found_in_how_one_transcript_was_judged_on_many_metrics() -> None:
     apart, together = false_gaps(known=False), false_gaps(known=True)
     assert apart > WORLDS / 4
@@ -119,6 +120,7 @@ def held(*, known: bool) -> tuple[int, int]:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.long
 def test_labels_on_one_transcript_are_not_so_many_proofs_of_a_judge() -> None:
     apart, together = held(known=False), held(known=True)
     assert max(apart) < 0.8 * WORLDS

@@ -173,6 +173,7 @@ def test_a_change_that_this_program_does_not_know_is_of_a_newer_one(path: Path) 
         open_store(path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 def test_an_older_store_is_whole_and_is_read_as_a_migrated_copy(path: Path, version: int) -> None:
     of_version(path, version)

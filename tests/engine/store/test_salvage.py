@@ -192,6 +192,7 @@ def all_garbage(path: Path) -> None:
     path.write_bytes(random.Random(1).randbytes(20 * PAGE))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("spoil", [lost_header, all_garbage])
 def test_of_a_file_that_sqlite_cannot_open_nothing_is_saved(
     broken: Path, spoil: Callable[[Path], None]
@@ -239,6 +240,7 @@ def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> 
     assert not report.is_whole
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 def test_a_damaged_store_of_any_older_version_is_saved_into_one_of_today(
     path: Path, version: int

@@ -225,6 +225,7 @@ TORTURE = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", TORTURE, ids=range(len(TORTURE)))
 def test_nothing_that_is_typed_is_an_error(store: Store, index: Search, text: str) -> None:
     play(store, messages=["a b c 😀 x \ufdd0 it's * \0 \ud800", "مرحبا 한국어 ⅷ ١"])

@@ -165,6 +165,7 @@ def folded(store: Store) -> Progress:
     return progress
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(8))
 def test_a_snapshot_is_the_sum_of_all_facts(tmp_path: Path, seed: int) -> None:
     now = datetime(2026, 11, 21, tzinfo=UTC)
@@ -188,6 +189,7 @@ def test_a_snapshot_is_the_sum_of_all_facts(tmp_path: Path, seed: int) -> None:
         assert store.reader.facts(snapshot.seq) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(4))
 def test_a_snapshot_is_the_same_where_sums_were_kept_on_the_way(tmp_path: Path, seed: int) -> None:
     now = datetime(2026, 11, 21, tzinfo=UTC)

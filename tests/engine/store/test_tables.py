@@ -43,6 +43,7 @@ def rows_of(connection: sqlite3.Connection, table: str) -> list[sqlite3.Row]:
     return connection.execute(f"SELECT * FROM {table} ORDER BY seq").fetchall()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_has_the_columns_of_its_dataclass(there: Path, table: str) -> None:
     with closing(sqlite3.connect(there)) as connection:

@@ -95,7 +95,7 @@ def test_with_first_what_is_asked_again_has_the_full_price(place: Workplace) -> 
     assert full_price(place) / 2 < judged_usd(place) < full_price(place)
 
 
-@pytest.mark.parametrize("source", ["openai", "anthropic"])
+@pytest.mark.parametrize("source", ["openai", pytest.param("anthropic", marks=pytest.mark.long)])
 def test_a_batch_outlives_the_engine_that_submitted_it(source: str, tmp_path: Path) -> None:
     kill_at(tmp_path / "workspace", source, ["batch-intended", "batch-submitted:2"])
 

@@ -132,6 +132,7 @@ def test_a_silence_in_the_file_silences_what_a_model_finds(reading: Reading) -> 
     approve(reasons)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "answer",
     [

@@ -146,6 +146,7 @@ def test_it_is_spoken_where_a_model_needs_it_or_a_person_says_so(
     assert ModelSpec(source="openai", **spec).speaks_responses is speaks
 
 
+@pytest.mark.exhaustive
 def test_the_server_of_the_tests_speaks_it_as_the_client_reads_it(server: ProtocolServer) -> None:
     with openai.OpenAI(api_key="key", base_url=server.openai_url, max_retries=0) as client:
         with client.responses.create(model="words-20", input="Hello", stream=True) as events:
