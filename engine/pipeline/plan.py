@@ -264,8 +264,8 @@ def _following(
     new = Counter(sorted(key.target_id for key in unwritten.keys - replayed))
     calls = [*_scenarios_calls(bench, unwritten, stored)]
     for target in bench.config.targets:
-        mine = [playing for playing in playings if playing.wanted.key.target_id == target.id]
         fresh = Range.exactly(new[target.id] if Stage.SIMULATE in stages else 0)
+        mine = [playing for playing in playings if playing.wanted.key.target_id == target.id]
         calls += _calls_of_playing(bench, target, mine, fresh, stored)
         if Stage.EVALUATE in stages:
             judged = [one for one in judgings if one.key.target_id == target.id]
@@ -277,20 +277,23 @@ def _following(
     ]
     is_asked = with_stale and not order.stale
     stale = _not_in(work, _stale(bench, talk, judging)) if is_asked else []
-    to_begin = new + Counter(
-        playing.wanted.key.target_id
-        for playing in playings
-        if playing.work.why is WorkReason.MISSING
-    )
     return RunPlan(
         bench.name,
         work,
         stale,
         calls,
         waiting=sorted(waiting),
-        to_begin=to_begin,
+        to_begin=new + _missing_by_target(playings),
         unwritten=unwritten,
         new=new.total(),
+    )
+
+
+def _missing_by_target(playings: Iterable[PlannedConversation]) -> Counter[str]:
+    return Counter(
+        playing.wanted.key.target_id
+        for playing in playings
+        if playing.work.why is WorkReason.MISSING
     )
 
 

@@ -63,6 +63,11 @@ class WholeConversation:
 
 
 BulkRow = StoredRow | WholeConversation | ImportNote
+CACHE_KB: Final = 1024
+"""Pages of the store that its writer keeps in memory."""
+_BULK_CACHE_KB: Final = 8192
+"""The same during an import: if a transaction evicts a page and changes it again, SQLite reads the
+log again and computes its checksums anew."""
 
 
 class Bulk:
@@ -85,11 +90,15 @@ class Bulk:
             raise StoreError("the rows were read once already and cannot be written again")
         self._begun = True
         writing = _BulkWriting(connection, after, at)
-        for row in self._rows:
-            # raised, so that the savepoint of all rows is rolled back
-            if self._stopped.is_set():
-                raise StoreError("stopped: nothing of it was written")
-            writing.add(row)
+        connection.execute(f"PRAGMA cache_size = {-_BULK_CACHE_KB}")
+        try:
+            for row in self._rows:
+                # raised, so that the savepoint of all rows is rolled back
+                if self._stopped.is_set():
+                    raise StoreError("stopped: nothing of it was written")
+                writing.add(row)
+        finally:
+            connection.execute(f"PRAGMA cache_size = {-CACHE_KB}")
         return writing.seq
 
 

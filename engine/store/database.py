@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.bulk import Bulk, BulkRow
+from engine.store.bulk import CACHE_KB, Bulk, BulkRow
 from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
 from engine.store.integrity import check_newest
 from engine.store.lock import WATCH_S, Leaseholder
@@ -230,9 +230,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         "wal_autocheckpoint = 1000",
         # 64 MiB: a log that grew during a long read is truncated to it when it is restarted
         "journal_size_limit = 67108864",
-        # 8 MB instead of 2: if a transaction evicts a page and changes it again, as a large import
-        # does, SQLite reads the log again and computes its checksums anew
-        "cache_size = -8192",
+        # what a run writes is at the ends of tables and indexes: more would fill up with pages that
+        # nobody asks for again
+        f"cache_size = {-CACHE_KB}",
         # off by default, and set for each connection
         "foreign_keys = ON",
     ):
