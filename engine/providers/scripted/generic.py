@@ -150,7 +150,11 @@ def variant(asked: ModelRequest) -> dict[str, Any]:
 _CLAUSE: Final = re.compile(
     r"(?i)(?:say|tell \w+|admit|mention|point out|add|repeat)(?: it)? that (.)"
 )
-"""What orders a sentence to be said; anything else is announced: `Let me ask …`."""
+"""What orders a sentence to be said; of anything else, the person says that they do it."""
+_NO_VERB: Final = re.compile(r"(?i)\w+ly|then|now|again|once|next|if|when|do|\w*\W.*")
+"""What an instruction may begin with that has no form in -ing."""
+_DOUBLED: Final = re.compile(r"[^aeiou]*[aeiou][bdgmnpt]")
+"""`beg` and `put`, whose last letter is doubled before -ing."""
 _AS_SPOKEN: Final = tuple(
     (re.compile(rf"\b{order}\b"), spoken)
     for order, spoken in (
@@ -161,7 +165,7 @@ _AS_SPOKEN: Final = tuple(
         (r"the assistant (\w+)s", r"YOU \1"),
         ("the assistant's", "YOUR"),
         ("the assistant", "YOU"),
-        ("Let me (ask|tell|remind|beg) it", r"Let me \1 YOU"),
+        ("(asking|telling|reminding|begging) it", r"\1 YOU"),
         ("yourself", "myself"),
         ("yours", "mine"),
         ("your", "my"),
@@ -203,15 +207,25 @@ def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoic
 
 
 def _without_order(sentence: str) -> str:
-    """Return `Say that you are tired.` as `I am tired.`, and `Ask for more.` as `Let me ask for
+    """Return `Say that you are tired.` as `I am tired.`, and `Ask for more.` as `I'm asking for
     more.`: an order that is repeated whole is a fault of a user model."""
     text = " ".join(sentence.split())
-    said = _CLAUSE.sub(r"\1", text, count=1) if _CLAUSE.match(text) else text
-    if said == text:
-        said = f"Let me {text[:1].lower()}{text[1:]}"
+    said = _CLAUSE.sub(r"\1", text, count=1) if _CLAUSE.match(text) else _done_now(text)
     for order, spoken in _AS_SPOKEN:
         said = order.sub(spoken, said)
     return said[:1].upper() + said[1:]
+
+
+def _done_now(order: str) -> str:
+    first, _, rest = order.partition(" ")
+    verb, end = first.rstrip(".!?"), first[len(first.rstrip(".!?")) :]
+    if verb.lower() in {"don't", "never"}:
+        return f"I {verb.lower()} {rest}"
+    if _NO_VERB.fullmatch(verb):
+        return f"Let me {verb.lower()}, as I said, {rest}"
+    verb = verb.lower()
+    stem = verb + verb[-1] if _DOUBLED.fullmatch(verb) else re.sub("(?<!e)e$", "", verb)
+    return f"I'm {stem}ing{end} {rest}".strip()
 
 
 # The targets
