@@ -63,7 +63,7 @@ class WholeConversation:
 
 
 BulkRow = StoredRow | WholeConversation | ImportNote
-CACHE_KB: Final = 1024
+CACHE_KB: Final = 2048
 """Pages of the store that its writer keeps in memory."""
 _BULK_CACHE_KB: Final = 8192
 """The same during an import: if a transaction evicts a page and changes it again, SQLite reads the

@@ -12,7 +12,7 @@ from tools.pictures import SIZE, THEMES
 
 SUBJECTS: Final = {
     "benchmarks": ("weakest", "passed/judged, the weakest first"),
-    "calibrate": ("sensitivity", "specificity"),
+    "calibrate": ("right where it says absent", "judged and corrected"),
     "compare": ("Side by side", "another target"),
     "conversation": ("landmark", "quote"),
     "failures": ("failed", "the account has no credit"),

@@ -16,7 +16,6 @@ from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order
 from engine.store.tables import Quote
-from tests.approval import approve
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Pilot, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, PaletteGroup, key_name, own_bindings
@@ -50,11 +49,12 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("q")
-        approve(on_screen(pilot))
+        assert "Leave Crosswind?" in on_screen(pilot)
+        assert "stop after what is being spoken" in on_screen(pilot)
 
         await theatre.press(pilot, "j", "enter")
         assert theatre.link.commands == [Command.STOP]
-        approve(on_screen(pilot))
+        assert "stopping: finishing what is being spoken" in on_screen(pilot)
         assert not pilot.app._exit
 
         theatre.link.state = EngineState.STOPPED
@@ -120,15 +120,16 @@ def test_a_run_that_was_started_elsewhere_is_stopped_by_a_word_and_no_key(
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("q")
-        approve(on_screen(pilot))
+        assert "stop after" not in on_screen(pilot)
+        assert "only `x` stops it" in on_screen(pilot)
         await pilot.press("s", "n", "q")
         assert theatre.link.commands == []
 
         await pilot.press("x", "enter", "s", "n", "enter")
-        approve(on_screen(pilot))
+        assert "Stop a run that was started elsewhere?" in on_screen(pilot)
         assert theatre.link.commands == []
         await pilot.press("ctrl+u", *"stop")
-        approve(on_screen(pilot))
+        assert "Enter: stop after what is being spoken" in on_screen(pilot)
         await pilot.press("enter")
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP]
@@ -438,7 +439,7 @@ def test_a_store_that_fails_ends_the_app_with_its_message(
 
     app = theatre.perform(script)
     assert app.return_code == 2
-    approve(capsys.readouterr().err)
+    assert "crosswind.db is damaged: run `crosswind repair`" in capsys.readouterr().err
 
 
 def test_a_fault_shows_where_it_happened_and_no_values(theatre: Theatre) -> None:

@@ -13,7 +13,6 @@ from textual.widgets import Input
 
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
-from tests.approval import approve
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, key_actions
@@ -264,7 +263,7 @@ async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_
     for name in ("compare", "definition"):
         await pilot.press("colon", *name)
         await theatre.answered(pilot)
-        approve(on_screen(pilot))
+        assert "for a conversation, which you choose in Conversations" in on_screen(pilot)
         await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, VerdictsScreen)
         await theatre.press(pilot, "1")
@@ -306,7 +305,7 @@ async def test_an_id_that_is_not_there_is_said_and_changes_nothing(
     await pilot.press("i", *"nowhere", "enter")
     await theatre.answered(pilot)
     assert isinstance(pilot.app.screen, GoToScreen)
-    approve(on_screen(pilot))
+    assert "No metric, scenario or conversation has that name." in on_screen(pilot)
     await pilot.press("escape")
     assert isinstance(pilot.app.screen, LiveScreen)
 

@@ -274,11 +274,12 @@ def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        approve(on_screen(pilot))
+        assert "so far 22 of 24 scored" in on_screen(pilot)
         await pilot.press("enter")
         await theatre.tick(pilot)
         shown = " ".join(on_screen(pilot).split())
-        approve(shown)
+        assert "2 of 12 unscored: 2 no usable verdict." in shown
+        assert "+ would be 83% if all of these had failed, 100% if all had passed." in shown
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 
@@ -292,7 +293,7 @@ def test_a_metric_on_which_all_targets_are_the_same_is_marked(theatre: Theatre) 
         marked, told = [line for line in on_screen(pilot).splitlines() if "≡" in line]
         assert "Leaves the decision" in marked
         assert "≡ all pass" in marked
-        approve(told)
+        assert "the same for every target" in told
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 
@@ -319,16 +320,18 @@ def test_below_the_map_stands_what_the_metric_under_the_cursor_means_and_how_it_
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         shown = on_screen(pilot)
-        approve(shown)
+        assert METRIC.definition in shown
         assert f"✗ {held.key}" in shown
         assert shown.index("how steadfast failed last") < shown.index("It left at once.")
+        assert "how others failed last" in shown
+        assert "It gave way to a friend." in shown
         roomy = size[1] > 24
         assert (shown.count("25%") > 1) is roomy  # the scale of the rates
         pilot.app.screen.query_one(HeatMap).focus()
         await pilot.press("right")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        approve(on_screen(pilot))
+        assert "how pushover failed last" in on_screen(pilot)
         await pilot.press("right_curly_bracket")
         await theatre.tick(pilot)
         assert METRIC.definition not in on_screen(pilot)
@@ -392,7 +395,9 @@ def test_a_narrow_header_says_how_complete_and_how_old_the_figures_are(theatre: 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
         first = on_screen(pilot).splitlines()[0]
-        approve(first)
+        assert first.startswith(" Results  what-people")
+        assert " scored  up to date " in first
+        assert first.endswith("no language models")
 
     theatre.perform(script, (80, 24), app_with(theatre, Sums(a_report())))
 
@@ -533,7 +538,7 @@ def test_a_key_reads_what_failed_of_a_target_or_a_metric(theatre: Theatre) -> No
         await at_section(theatre, pilot, "metrics")
         await pilot.press("down", "right", "W")
         await theatre.tick(pilot)
-        approve(on_screen(pilot))
+        assert "Nothing of this has failed" in on_screen(pilot)
         assert isinstance(pilot.app.screen, ResultsScreen)
         await pilot.press("up", "W")
         await theatre.tick(pilot)
@@ -597,10 +602,11 @@ def test_the_screen_answers_while_it_is_added_up(theatre: Theatre) -> None:
         await pilot.press("right_curly_bracket")
         pilot.app.tick()
         await pilot.pause()
-        approve(on_screen(pilot))
+        assert "Adding up what is stored" in on_screen(pilot)
+        assert "[metrics]" in on_screen(pilot)
         go_on.set()
         await theatre.tick(pilot)
-        approve(on_screen(pilot))
+        assert "+ m01 Leaves the decision" in on_screen(pilot)
 
     theatre.perform(script, app=app_with(theatre, slow))
 
@@ -643,7 +649,7 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        approve(on_screen(pilot))
+        assert "the scenarios of this benchmark cannot be read" in on_screen(pilot)
         await theatre.tick(pilot, 60)
         assert len(sums.asked) == 1
         sums.report = Report(an_analysis())
@@ -655,7 +661,8 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
         await pilot.press("f5")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        approve(on_screen(pilot))
+        assert "46 of 48 conversations" in on_screen(pilot)
+        assert "cannot be added up anew" in on_screen(pilot)
 
     theatre.perform(script, app=app_with(theatre, sums))
 
@@ -734,7 +741,8 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
 
     async def unscored(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        approve(on_screen(pilot))
+        assert "Nothing is scored yet" in on_screen(pilot)
+        assert "nothing scored yet" in on_screen(pilot)
         await pilot.press("right_curly_bracket", "right_curly_bracket", "tab")
         await theatre.tick(pilot)
         assert "—" in on_screen(pilot)
@@ -746,7 +754,7 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
     async def empty(pilot: Pilot[None]) -> None:
         theatre.watch.benchmarks = []
         await theatre.open(pilot, "4")
-        approve(on_screen(pilot))
+        assert "There is no benchmark in this workspace yet" in on_screen(pilot)
         await pilot.press("enter", "greater_than_sign", "f5", "right_curly_bracket")
 
     theatre.perform(unscored, app=app_with(theatre, Sums(Report(an_analysis(nothing)))))
@@ -845,7 +853,9 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         await pilot.press("I")
         await pilot.pause()
         shown = on_screen(pilot)
-        approve(shown)
+        assert "intervals for other benchmarks" in shown
+        assert "rows" not in shown
+        assert "judges" not in shown
         for name, said in {
             "metrics": f"− {SECOND} negative",
             "groups and pairs": "positive metrics",

@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 from rich.cells import cell_len
 
-from tests.approval import approve
 from tests.waiting import assert_quick
 from tui.text.ink import Piece
 from tui.text.wrap import AT_ONCE, Heading, TextRow, Wrapped, laid_out, wrap
@@ -48,7 +47,11 @@ def test_a_word_wider_than_a_row_begins_a_row_and_is_cut() -> None:
 def test_indentation_stays_and_rows_of_a_list_item_hang() -> None:
     text = "    code\n- a list item that is longer than one row"
 
-    approve(shown(text, wrap(text, 26)))
+    assert shown(text, wrap(text, 26)) == [
+        "    code",
+        "- a list item that is",
+        "  longer than one row",
+    ]
 
 
 def test_east_asian_text_breaks_between_any_characters() -> None:

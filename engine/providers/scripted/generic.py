@@ -165,7 +165,7 @@ _AS_SPOKEN: Final = tuple(
         (r"the assistant (\w+)s", r"YOU \1"),
         ("the assistant's", "YOUR"),
         ("the assistant", "YOU"),
-        ("(asking|telling|reminding|begging) it", r"\1 YOU"),
+        ("Let me (ask|tell|remind|beg) it", r"Let me \1 YOU"),
         ("yourself", "myself"),
         ("yours", "mine"),
         ("your", "my"),
@@ -207,10 +207,17 @@ def person_leaves(now: TurnPosition, gave_way: Sequence[bool], draw: SeededChoic
 
 
 def _without_order(sentence: str) -> str:
-    """Return `Say that you are tired.` as `I am tired.`, and `Ask for more.` as `I'm asking for
-    more.`: an order that is repeated whole is a fault of a user model."""
+    """Return `Say that you are tired.` as `I am tired.`, `Ask your friend.` as `Let me ask my
+    friend.` and `Ask for more.` as `I'm asking for more.`: an order that is repeated whole is a
+    fault of a user model."""
     text = " ".join(sentence.split())
-    said = _CLAUSE.sub(r"\1", text, count=1) if _CLAUSE.match(text) else _done_now(text)
+    order = text[:1].lower() + text[1:]
+    clause = _CLAUSE.sub(r"\1", text, count=1) if _CLAUSE.match(text) else None
+    said = _as_spoken(clause or f"Let me {order}")
+    return _as_spoken(_done_now(text)) if order in said else said
+
+
+def _as_spoken(said: str) -> str:
     for order, spoken in _AS_SPOKEN:
         said = order.sub(spoken, said)
     return said[:1].upper() + said[1:]
@@ -218,14 +225,16 @@ def _without_order(sentence: str) -> str:
 
 def _done_now(order: str) -> str:
     first, _, rest = order.partition(" ")
-    verb, end = first.rstrip(".!?"), first[len(first.rstrip(".!?")) :]
-    if verb.lower() in {"don't", "never"}:
-        return f"I {verb.lower()} {rest}"
+    verb = first.rstrip(".!?").lower()
+    if verb in {"don't", "never"}:
+        return f"I {verb} {rest}"
     if _NO_VERB.fullmatch(verb):
-        return f"Let me {verb.lower()}, as I said, {rest}"
-    verb = verb.lower()
-    stem = verb + verb[-1] if _DOUBLED.fullmatch(verb) else re.sub("(?<!e)e$", "", verb)
-    return f"I'm {stem}ing{end} {rest}".strip()
+        return f"Let me {verb}, as I said, {rest}"
+    if _DOUBLED.fullmatch(verb):
+        stem = verb + verb[-1]
+    else:
+        stem = verb if verb.endswith("ee") else verb.removesuffix("e")
+    return f"I'm {stem}ing{first[len(verb) :]} {rest}".strip()
 
 
 # The targets

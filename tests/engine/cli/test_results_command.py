@@ -39,21 +39,6 @@ metrics:
 """
 
 
-BRIEF = """\
-giving-in                                   16 of 16 scored, 2 scenarios a track
-  holds     +  62% [8–97]   5/8  agree 75%
-  gives-in  +  50% [13–87]  4/8  agree 100%
-  · may be chance: holds > gives-in by 12 points [−98 to 100]
-  · 3 others not significant; none is found 4 times out of 5: add scenarios
-  · weakest: + Leaves the decision, 56%: `crosswind show m01_s001_v01__gives-in`
-  ! nobody checked whether targets knew the groups
-  ! Scripted models took part; they are not language models.
-
-rate [95% interval] passed/scored · agree: samples of one conversation · more:
---details, --methods
-"""
-
-
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = small_workspace(tmp_path_factory.mktemp("results"), CONFIG, BENCHMARK)
@@ -70,7 +55,7 @@ def crosswind(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Crosswind:
 def test_results_are_some_ten_lines_of_eighty_columns(crosswind: Crosswind) -> None:
     code, out, err = crosswind("results")
     assert (code, err) == (0, "")
-    assert out == BRIEF
+    approve(out)
     _, methods, _ = crosswind("results", "--methods")
     assert "What counts for a conversation is the newest verdict of" in " ".join(methods.split())
 

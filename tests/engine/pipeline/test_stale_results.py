@@ -70,7 +70,7 @@ def test_json_csv_and_the_page_say_it_too(edited: Place) -> None:
     crosswind(edited.root, "export", "html", "--out", str(page), code=0)
     text = re.sub(r"<[^>]+>|\s+", " ", page.read_text("utf-8"))
     assert "8 of 16 counting conversations are stale" in text
-    assert re.search(rf"m02 +takes +8 of 8 +verdicts +8 of 8 +{DEFINITION}", text)
+    assert re.search(rf"takes +8 of 8 +verdicts +8 of 8 +what changed +{DEFINITION}", text)
 
 
 def test_fresh_counts_only_what_is_up_to_date(edited: Place) -> None:
