@@ -255,7 +255,7 @@ def _following(
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
-    waiting = set() if scenarios is None else set(scenarios.waiting)
+    waiting = set(scenarios.waiting if scenarios else ())
     waiting |= talk.awaiting_approval(wanted) if Stage.SIMULATE in stages else set()
     if is_required(bench.config, bench.name):
         # what is written now waits for approval
@@ -270,23 +270,28 @@ def _following(
         if Stage.EVALUATE in stages:
             judged = [one for one in judgings if one.key.target_id == target.id]
             calls += _calls_of_judging(bench, target, judging, judged, mine, fresh)
-    work = [
-        *(scenarios.work if scenarios else ()),
-        *(playing.work for playing in playings),
-        *(judging.work for judging in judgings),
-    ]
-    is_asked = with_stale and not order.stale
-    stale = _not_in(work, _stale(bench, talk, judging)) if is_asked else []
+    work = list(_work_of(scenarios, playings, judgings))
+    stale = _stale(bench, talk, judging) if with_stale and not order.stale else []
     return RunPlan(
         bench.name,
         work,
-        stale,
+        _not_in(work, stale),
         calls,
         waiting=sorted(waiting),
         to_begin=new + _missing_by_target(playings),
         unwritten=unwritten,
         new=new.total(),
     )
+
+
+def _work_of(
+    scenarios: ScenarioPlan | None,
+    playings: Iterable[PlannedConversation],
+    judgings: Iterable[PlannedJudging],
+) -> Iterator[WorkItem]:
+    yield from scenarios.work if scenarios else ()
+    yield from (playing.work for playing in playings)
+    yield from (judging.work for judging in judgings)
 
 
 def _missing_by_target(playings: Iterable[PlannedConversation]) -> Counter[str]:
