@@ -1,4 +1,4 @@
-"""One request to each account, by the HTTP client of a run."""
+"""One request to each account, by the HTTP client of a run; where that fails, one by another."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
+
+import httpx
 
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.doctor.models import ModelInUse
@@ -23,7 +25,7 @@ from engine.providers.attempts import (
     transport_failure,
 )
 from engine.providers.endpoint import NO_KEY, PATHS, Wire, address, checked_headers
-from engine.providers.http.connector import NO_TLS_ANSWER
+from engine.providers.http.connector import NO_TLS_ANSWER, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import (
@@ -189,8 +191,22 @@ async def _reach(place: Destination, longest_s: float) -> Diagnostic:
     if failure is None:
         return _answered(place, listing)
     words = listing.silence or describe(failure)
+    other = await asyncio.to_thread(_second_opinion, place, longest_s)
     remedy = _remedy(failure.cause, place, listing.proxy)
-    return _finding(place, Severity.PROBLEM, place.redactor()(words), remedy)
+    return _finding(place, Severity.PROBLEM, place.redactor()(words) + other, remedy)
+
+
+def _second_opinion(place: Destination, longest_s: float) -> str:
+    """What another HTTP client says where ours failed; empty where it fails, too."""
+    url, headers = _question(place)
+    try:
+        with httpx.Client(
+            verify=system_trust(), proxy=proxy_for(url), trust_env=False, timeout=longest_s
+        ) as client:
+            status = client.get(url, headers=headers).status_code
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, InputError):
+        return ""
+    return f"; another HTTP client is answered with {status}: this is a fault of Crosswind's own"
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:

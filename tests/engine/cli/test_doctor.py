@@ -25,6 +25,9 @@ from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
 from engine.providers.http.connector import system_trust
 from engine.providers.http.descriptors import RESERVED
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import ConnectionFailedError, TransportFailure
+from engine.providers.http.transport import Fault as TransportFault
 from engine.store.database import create_store, open_store
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
@@ -510,6 +513,19 @@ def test_a_server_that_does_not_speak_http_is_told_from_one_that_hangs_up(clinic
     assert found.state is Severity.PROBLEM
     approve(found.sentence)
     approve(found.remedy)
+
+
+def test_another_client_gives_a_second_opinion_only_where_ours_fails(
+    clinic: Clinic, server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise ConnectionFailedError(TransportFailure(TransportFault.NOT_HTTP))
+
+    clinic.target(f"model: x, {speaks(server, 'openai')}")
+    monkeypatch.setattr(ConnectionPool, "get", fails)
+    found = clinic.only(Area.REACH, MY_KEY=CANARY)
+    approve(found.sentence)
+    assert len(server.requests) == 1
 
 
 def test_a_redirect_is_told_with_its_address_and_not_followed(clinic: Clinic) -> None:
