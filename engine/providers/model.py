@@ -28,7 +28,7 @@ def once_per_schema(
 
     @wraps(compute)
     def kept(schema: JsonSchema, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        found = known.get(key := (id(schema), *args))
+        found = known.get(key := (id(schema), *args, *kwargs.items()))
         if found is None:
             if len(known) >= _MOST_SCHEMAS:
                 known.clear()
