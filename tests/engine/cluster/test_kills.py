@@ -16,7 +16,6 @@ AT_ONCE: Final = 48
 
 
 @pytest.mark.process
-@pytest.mark.long
 def test_workers_killed_in_a_run_lose_nothing_and_store_nothing_twice(tmp_path: Path) -> None:
     found = workers_killed(tmp_path, kills=KILLS, rows=16, latency_ms=250, its_own=True)
     assert found.kills == KILLS

@@ -57,7 +57,6 @@ def until_it_waits(place: Workplace, why: str) -> None:
     until(waits, lambda: str(engine_of(place)), every_s=0.25)
 
 
-@pytest.mark.long
 def test_a_run_outlives_its_scheduler_and_waits_for_workers(
     place: Workplace, cluster: DaskCluster
 ) -> None:

@@ -217,7 +217,6 @@ def test_a_number_of_workers_that_helps_nobody_is_refused(number: str, tmp_path:
     approve(told.err)
 
 
-@pytest.mark.long
 def test_ctrl_c_in_a_terminal_ends_no_call_of_a_worker(
     server: ProtocolServer, tmp_path: Path
 ) -> None:
