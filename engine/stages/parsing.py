@@ -16,8 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 T = TypeVar("T", bound=BaseModel)
 
-LOOKED_AT: Final = 5_000_000
+LOOKED_AT: Final = 1_000_000
 """The most characters that are examined, some several times, to find objects in one text."""
+ONE_TRY: Final = 100
+"""What a try to read an object takes, in characters that could be examined instead: an error of
+`json` counts the lines before it."""
 
 _REASONING: Final = re.compile(
     # up to the first closing tag: the rest is the answer, whatever it quotes
@@ -125,6 +128,7 @@ def _objects_in(text: str) -> tuple[list[JsonValue], str]:
     fault = ""
     at, left = text.find("{"), LOOKED_AT
     while at >= 0 and left > 0:
+        left -= ONE_TRY
         try:
             value, end = _DECODER.raw_decode(text, at)
         except RecursionError:
