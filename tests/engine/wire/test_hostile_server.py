@@ -8,6 +8,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
 
+import pytest
+
 from engine.benchmark import Stage, State
 from engine.facts import TakeStarted, VerdictGiven
 from engine.store.tables import StateRow
@@ -120,6 +122,7 @@ def _took(place: Workplace, target: str) -> float:
     return (facts[-1].at - facts[0].at).total_seconds()
 
 
+@pytest.mark.long
 def test_providers_that_do_their_worst_never_harm_one_that_is_sound(
     server: ProtocolServer, tmp_path: Path
 ) -> None:
