@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import io
 import json
 import os
@@ -33,12 +34,15 @@ def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
 
 
 def prepare_streams() -> None:
-    """Replace standard streams that were closed, as daemons do, by `/dev/null`. Print similar
-    characters, rather than fail, where the terminal cannot show some."""
+    """Replace standard streams that were closed, as daemons do, by `/dev/null`; what is then
+    printed to stdout is lost, and fails. Print similar characters, rather than fail, where the
+    terminal cannot show some."""
     # a new descriptor has the lowest free number, which would be that of a closed stream
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
+    if sys.stdout is None:
+        _redirect(1, os.O_RDONLY)
     sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115  (for the whole process)
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
     sys.stdout = io.TextIOWrapper(
@@ -152,8 +156,18 @@ def output_failure() -> OSError | None:
 
 def discard(stream: TextIO) -> None:
     """Send what is left of a stream that cannot be written, and all that follows, nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
+    _redirect(stream.fileno(), os.O_WRONLY)
+
+
+def do_without_stdout() -> None:
+    """Let a command whose work is stored succeed where stdout was closed before it began."""
+    if fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        discard(sys.stdout)
+
+
+def _redirect(descriptor: int, access: int) -> None:
+    nowhere = os.open(os.devnull, access)
+    os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 

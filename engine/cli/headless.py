@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from engine.cli.bars import bars
-from engine.cli.console import says_yes, tell
+from engine.cli.console import do_without_stdout, says_yes, tell
 from engine.cli.lines import FailureNews, LinePrinter
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
@@ -53,6 +53,7 @@ def run_headless(
     """Run to the end in the foreground. The
     first Ctrl-C finishes the messages being written, the second stops at once. On a terminal it
     asks before it costs more than its quote. Raises what the run raises."""
+    do_without_stdout()
     began = datetime.now(UTC)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     with hosted_engine(place, linger=0.0) as served:

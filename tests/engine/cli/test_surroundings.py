@@ -20,6 +20,7 @@ from tui.services.preferences import PreferencesFile
 
 ROOT = Path(__file__).parents[3]
 FULL = "crosswind: the output could not be written: No space left on device\n"
+CLOSED = "crosswind: the output could not be written: Bad file descriptor\n"
 GONE = "crosswind: the current folder was deleted: change to another one\n"
 WITHOUT_FULL = not Path("/dev/full").exists()
 
@@ -50,7 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("script", "code", "said"),
     [
         ("$CW run --headless --yes <&- >&- 2>&- && $CW status --json <&- | grep -q spent", 0, ""),
-        ("$CW status >&-", 0, ""),
+        ("$CW --help >&-", 2, CLOSED),
+        ("$CW status --json <&- >&-", 2, CLOSED),
         ("$CW status 2>/dev/full >/dev/null", 0, ""),
         ("$CW --help >/dev/full", 2, FULL),
         ("$CW status --json >/dev/full", 2, FULL),
