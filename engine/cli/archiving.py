@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from pathlib import Path
 
 from engine.cli.commands.results import ExportCommand
@@ -14,11 +13,11 @@ from engine.config.secret_values import secret_values
 from engine.config.secrets import Environment
 from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.files import read_regular, sync
+from engine.files import is_stream, read_regular
 from engine.pipeline.run import mirror_benchmark
-from engine.report.archive import write_archive
+from engine.report.archive import archive_pieces, archived_files
 from engine.report.hidden_keys import hiding
-from engine.report.writing import refuse_ours, refuse_taken, told_as_store_error
+from engine.report.writing import refuse_ours, refuse_taken, write_file
 from engine.store.mirror import EditPolicy
 
 
@@ -43,14 +42,10 @@ def export_archive(arguments: ExportCommand) -> int:
         hint = 'put it into .env and write its variable here, as in "${OPENAI_API_KEY}"'
         raise InputError(Problem(what, workspace.config_path, hint=hint))
     folders = (workspace.definition_path(name).parent for name in names)
-    with told_as_store_error(place):
-        unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-        try:
-            count = write_archive(unfinished, workspace.root, folders, hide)
-            unfinished.replace(place)
-            sync(place.parent)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    tell(f"{plural(count, 'file')} of {plural(len(names), 'benchmark')}, each with its checksum")
-    out(str(place))
+    files = archived_files(workspace.root, folders)
+    write_file(place, archive_pieces(files, workspace.root, hide))
+    studied = plural(len(names), "benchmark")
+    tell(f"{plural(len(files), 'file')} of {studied}, each with its checksum")
+    if not is_stream(place):
+        out(str(place))
     return 0

@@ -1,4 +1,4 @@
-"""The HTML pages of `results` and `calibrate`; and the texts, such as keys, that no published page
+"""The HTML pages of `export` and `calibrate`; and the texts, such as keys, that no published page
 may contain."""
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class HtmlPage:
         except OSError as error:
             what = f"cannot be written: {error.strerror}"
             raise InputError(Problem(what, path=self.path)) from error
-        out(str(self.path))
+        if not is_stream(self.path):  # or its name stands in what is read from there
+            out(str(self.path))
 
 
 def _checked_path(word: str) -> Path:
@@ -79,16 +80,16 @@ def _checked_path(word: str) -> Path:
     if path.suffix.lower() not in _ENDS:
         raise InputError(
             Problem(
-                f"{word!r} is no page, expected a file that ends with .html",
-                key="--html",
-                hint="this is the file: names of benchmarks stand before it",
+                "is no page, expected a file that ends with .html",
+                path=path,
+                hint="names of benchmarks stand before it",
             )
         )
     if not path.parent.is_dir():
         hint = f"make it first: mkdir -p {path.parent}"
         raise InputError(Problem("there is no such folder", path=path.parent, hint=hint))
     if path.is_dir():
-        raise InputError(Problem("is a folder, expected a file", path=path, key="--html"))
+        raise InputError(Problem("is a folder, expected a file", path=path))
     if path.exists() and not _is_ours(path):
         hint = "name another file, or move this one away"
         raise InputError(Problem("is there, and Crosswind did not write it", path=path, hint=hint))

@@ -3,10 +3,11 @@ and unpacked if it is whole."""
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -25,27 +26,49 @@ _MOST_NAMED: Final = 10
 _PIECE: Final = 2**20
 
 
-def write_archive(place: Path, root: Path, folders: Iterator[Path], hide: Hide) -> int:
-    """Write `config.yaml` and all files of the benchmarks' folders; returns their number. Raises
-    `OSError`."""
-    paths = [root / "config.yaml", *(path for folder in folders for path in _files(folder))]
+def archived_files(root: Path, folders: Iterable[Path]) -> list[Path]:
+    """`config.yaml` and all files of the benchmarks' folders."""
+    found = (path for folder in folders for path in sorted(folder.rglob("*")))
+    kinds = {".json", ".jsonl", ".yaml"}
+    return [
+        root / "config.yaml",
+        *(one for one in found if one.suffix in kinds and one.is_file() and not one.is_symlink()),
+    ]
+
+
+def archive_pieces(paths: Iterable[Path], root: Path, hide: Hide) -> Iterator[bytes]:
+    """Yield the bytes of an archive of these files. Raises `OSError`."""
     checksums: dict[str, str] = {}
-    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+    made = _Pieces()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in paths:
             name = path.relative_to(root).as_posix()
             content = str(hide(read_regular(path).decode("utf-8"))).encode()
             checksums[name] = sha256(content).hexdigest()
             archive.writestr(zipfile.ZipInfo(name, _DAY), content, zipfile.ZIP_DEFLATED)
+            yield made.take()
         manifest = {"crosswind_archive": VERSION, "sha256": checksums}
         text = json.dumps(manifest, indent=1) + "\n"
         archive.writestr(zipfile.ZipInfo(MANIFEST, _DAY), text, zipfile.ZIP_DEFLATED)
-    return len(paths)
+    yield made.take()
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in {".json", ".jsonl", ".yaml"} and path.is_file() and not path.is_symlink():
-            yield path
+class _Pieces(io.RawIOBase):
+    """A file that keeps what is written until it is taken; as a pipe, it has no positions."""
+
+    def __init__(self) -> None:
+        self.kept = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.kept += data
+        return len(data)
+
+    def take(self) -> bytes:
+        taken, self.kept = bytes(self.kept), bytearray()
+        return taken
 
 
 def is_archive(path: Path) -> bool:

@@ -50,7 +50,7 @@ def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
         raise InputError(Problem("this is a place of the workspace itself", place, hint=hint))
 
 
-def write_file(place: Path, pieces: Iterable[str]) -> None:
+def write_file(place: Path, pieces: Iterable[str | bytes]) -> None:
     """Write to a place that a person named, as `write_named`. Raises `StoreError`."""
     with told_as_store_error(place):
         write_named(place, pieces)

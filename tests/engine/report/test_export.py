@@ -16,6 +16,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -348,7 +349,11 @@ def write_to(root: Path, form: str, place: Path | str) -> Said:
     return crosswind(root, "export", form, "--force", "--out", str(place))
 
 
-@pytest.mark.parametrize("form", ["jsonl", "rates", "html"])
+FILES: Final = ["jsonl", "rates", "html", "archive"]
+"""Formats that are a single file."""
+
+
+@pytest.mark.parametrize("form", FILES)
 def test_what_a_person_names_is_written_through_links_pipes_and_open_files(
     form: str, root: Path, tmp_path: Path
 ) -> None:
@@ -366,9 +371,10 @@ def test_what_a_person_names_is_written_through_links_pipes_and_open_files(
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
         read = pool.submit(pipe.read_bytes)
-        assert write_to(root, form, pipe).code == 0
+        assert (said := write_to(root, form, pipe)).code == 0
         assert without_times(read.result()) == whole
     assert pipe.is_fifo()
+    assert said.out == ""  # a pipe may be stdout
 
     opened = tmp_path / "opened"
     with opened.open("w+b") as file:
@@ -382,7 +388,7 @@ def without_times(page: bytes) -> bytes:
     return re.sub(rb"\d\d:\d\d", b"", page)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "rates", "html"])
+@pytest.mark.parametrize("form", FILES)
 def test_what_is_no_file_and_no_stream_is_not_replaced(
     form: str, root: Path, tmp_path: Path
 ) -> None:
