@@ -16,6 +16,7 @@ from crosswind.from_files import session_from_files
 from engine.analysis.figures import Analysis, Estimate
 from engine.benchmark import Track, base_id
 from engine.cli.exporting import exported_conversations, selected_conversations
+from engine.cli.main import require_sqlite
 from engine.cli.reporting import analyses_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
@@ -236,6 +237,7 @@ class Study:
 
 def open_study(place: str | PathLike[str]) -> Study:
     """As `crosswind.open`."""
+    require_sqlite()
     folder = Path(place).expanduser()
     with suppress(InputError):
         workspace = find_workspace(folder)

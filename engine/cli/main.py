@@ -46,7 +46,7 @@ def guarded(command: Callable[[], int]) -> int:
 
 def _run(command: Callable[[], int]) -> int:
     try:
-        _require_sqlite()
+        require_sqlite()
         return command()
     except CrosswindError as error:
         for line in str(error).splitlines():
@@ -71,7 +71,7 @@ def _run(command: Callable[[], int]) -> int:
         return CrosswindError.exit_code
 
 
-def _require_sqlite() -> None:
+def require_sqlite() -> None:
     """Raise `CrosswindError` if SQLite is too old: it would take every store for damaged."""
     try:
         import sqlite3

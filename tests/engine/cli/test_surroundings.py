@@ -12,7 +12,9 @@ from typing import NoReturn
 
 import pytest
 
+import crosswind
 from engine.cli.person_labels import person_named, this_account
+from engine.errors import CrosswindError
 from tests.approval import approve
 from tests.engine.commands import command
 from tests.engine.small_workspace import small_workspace
@@ -101,4 +103,6 @@ def test_a_sqlite_that_is_too_old_is_named_before_anything_is_opened(
         said = command(*words, "--workspace", str(tmp_path), code=2)
         assert said.out == ""
         approve(said.err)
+    with pytest.raises(CrosswindError, match=r"this Python has SQLite 3\.34\.1"):
+        crosswind.open(tmp_path)
     assert not (tmp_path / "crosswind.db").exists()
