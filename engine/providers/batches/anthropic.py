@@ -50,8 +50,8 @@ class AnthropicBatches:
     """As `BatchClient`."""
 
     def __init__(self, base_url: str, key: str, headers: Mapping[str, str]) -> None:
-        self._others: set[str] = set()
-        """Batches that turned out to be none of ours."""
+        self._keys: dict[str, str] = {}
+        """What the names of calls begin with in batches that are over: our key, if one is ours."""
         self._client = anthropic.AsyncAnthropic(
             api_key=key,
             base_url=base_url,
@@ -79,22 +79,21 @@ class AnthropicBatches:
                 made = moment(theirs.created_at) or datetime.now(UTC)
                 if made < batch.at - _BEFORE or number >= MOST_LISTED:
                     break
-                is_known = theirs.id in known or theirs.id in self._others
-                if is_known or made > batch.at + _AFTER or _size(theirs) != len(batch.asks):
+                is_late = made > batch.at + _AFTER
+                if theirs.id in known or is_late or _size(theirs) != len(batch.asks):
                     continue
                 placed = _placed(theirs)
                 if not placed.is_over:
-                    unsure = Unsure(len(batch.asks))
-                elif await self._holds(placed.provider_id, batch):
+                    unsure = Unsure()
+                elif await self._key(placed.provider_id) == batch.key:
                     return placed
-                else:
-                    self._others.add(placed.provider_id)
         return unsure
 
-    async def _holds(self, provider_id: str, batch: Batch) -> bool:
-        async for call, _ in self.lines(provider_id):
-            return batch.place(call) is not None
-        return False
+    async def _key(self, provider_id: str) -> str:
+        if provider_id not in self._keys:
+            names = [call async for call, _ in self.lines(provider_id)]
+            self._keys[provider_id] = names[0].rpartition("-")[0] if names else ""
+        return self._keys[provider_id]
 
     async def look(self, provider_id: str) -> Placed:
         with _translated():

@@ -81,10 +81,8 @@ class Placed:
     """Why all of it failed."""
 
 
-class Unsure(NamedTuple):
+class Unsure:
     """The provider has batches of this time and size, and does not say yet whose they are."""
-
-    number: int
 
 
 @dataclass(slots=True)
@@ -444,10 +442,8 @@ def _waiting_words(batches: Sequence[Batch], trouble: str) -> str:
         return trouble
     unsure = [batch for batch in batches if batch.unsure]
     if unsure:
-        return (
-            f"it is not known yet whether the provider has a batch of {len(unsure[0].asks)} that "
-            f"was submitted {unsure[0].at:%d %b %H:%M} UTC, as one of that size is at work"
-        )
+        since = f"{unsure[0].at:%d %b %H:%M} UTC"
+        return f"may be in a batch since {since}, as one of that size is at work"
     out = [batch for batch in batches if batch.provider_id is not None]
     if not out:
         return "collected for a batch"

@@ -100,6 +100,19 @@ def test_a_batch_outlives_the_engine_that_submitted_it(source: str, tmp_path: Pa
     kill_at(tmp_path / "workspace", source, ["batch-intended", "batch-submitted:2"])
 
 
+def test_two_batches_that_may_be_there_are_told_apart_by_their_calls(
+    monkeypatch: pytest.MonkeyPatch, server: ProtocolServer, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(queue, "PACE", replace(queue.PACE, most_calls=2))
+    place = Workplace(tmp_path / "workspace", server, source="anthropic")
+    prepare(place, metrics=4)
+    server.batches.looks = 3  # the first that is looked for finds both over
+    server.batches.faults = dict.fromkeys((1, 2), BatchFault.LOST_REPLY)
+    assert not place.run(NAME).failed
+    assert [len(batch.calls) for batch in server.batches.submitted] == [2, 2]
+    assert set(asked(place).values()) == {1}
+
+
 def run_until(
     place: Workplace, is_time: Callable[[Pipeline], bool], *, cancel: bool = False, **order: Any
 ) -> list[str]:
