@@ -95,7 +95,7 @@ def test_what_is_waited_for_depends_on_who_is_to_speak() -> None:
     assert awaited_of("gpt", board(speech("s1")), judging=0) == "no token yet"
     assert awaited_of("gpt", board(of_user), judging=0) == "user model silent"
     assert awaited_of("gpt", board(speech("s1"), said=3), judging=0) == "silent"
-    assert awaited_of("gpt", board(), judging=2) == "no verdict yet"
+    assert awaited_of("gpt", board(), judging=2) == "judging"
 
 
 def test_what_holds_the_run_up_is_wrapped_and_cut_to_the_lines_that_it_may_have() -> None:

@@ -735,6 +735,13 @@ async def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre, pilo
     await theatre.tick(pilot)
     assert "spent $1.20 of about $2.00, at most $5.00" in on_screen(pilot)
 
+    batch = "in a batch until 29 Nov 06:52 UTC, since 28 Nov 06:52"
+    theatre.link.waits = [Wait("evaluator", batch, None)]
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    [row] = [row for row, line in enumerate(lines) if f"… waits  evaluator: {batch}" in line]
+    assert "spent $1.20 of about $2.00, at most $5.00" in lines[row + 1]
+
 
 @pytest.mark.terminal(80, 24)
 async def test_waits_that_come_and_go_move_nothing_below_them(

@@ -123,7 +123,7 @@ async def test_a_wall_on_which_nothing_is_said_says_why_and_has_nothing_to_open_
     await theatre.prepare()
     await theatre.open(pilot, "w")
     shown = on_screen(pilot)
-    assert "The next conversation is about to begin." in shown
+    assert "No conversation is being played at this moment." in shown
     assert "every conversation that was judged" in shown
     assert "speaking" not in shown
     assert sum(pane.display for pane in pilot.app.screen.query(Pane)) == 1

@@ -166,9 +166,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._legend.show(field_legend(targets, width))
             self._targets.show(targets)
             self._table.tell_apart([target.name for target in targets])
-        self._happening.show_if_any(*state.happening(width))
+        happening, waits = state.activity(width)
+        self._happening.show_if_any(*happening)
         self._blockers.show(state.blockers(width, height))
-        waits = state.waits()
         # it keeps its place as long as anything may come and go
         self._waits.set_class(state.now.status.phase.over and not any(waits), "-nothing")
         self._waits.show(*waits)

@@ -52,7 +52,7 @@ _TEXTS: Final = {
     "one yes/no question each.",
     RunPhase.SCENARIOS: "A model writes the scenarios: a persona, what it openly wants, what it is "
     "really after (its hidden goal), and the landmarks.",
-    RunPhase.RUNNING: "The next conversation is about to begin.",
+    RunPhase.RUNNING: "No conversation is being played at this moment.",
     RunPhase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
     RunPhase.PAUSED: "Nothing new begins until P resumes it.",
     RunPhase.DRAINING: "What is being spoken is finished, and nothing new begins.",

@@ -414,6 +414,15 @@ class LiveState:
                     return [Piece(f" {start}", Ink.TEXT), Piece(words, Ink.MUTED)]
         return fitted_line([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
 
+    def activity(self, width: int) -> tuple[tuple[Line, Line], tuple[Line, Line]]:
+        """Both ends of two lines: what is going on; and what the run waits for, with its spending.
+        A wait without a known end, as for a batch, takes the first line if it would be cut."""
+        board, (wait, spent) = self.now.board, self.waits()
+        lasts = board is not None and any(one.seconds is None for one in board.waits)
+        if lasts and length(wait) + length(spent) >= width:
+            return (wait, ()), (self.happening(width - length(spent))[0], spent)
+        return self.happening(width), (wait, spent)
+
     def happening(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line that says what is going on: a sentence, and turns with speed."""
         info = self.now.info

@@ -97,7 +97,7 @@ def awaited_of(target: str, board: Board, *, judging: int) -> str:
         return "no token yet"
     if speaking:
         return "user model silent"
-    return "no verdict yet" if judging else "no answer yet"
+    return "judging" if judging else "no answer yet"
 
 
 def awaited_words(

@@ -442,8 +442,8 @@ def _waiting_words(batches: Sequence[Batch], trouble: str) -> str:
         return trouble
     unsure = [batch for batch in batches if batch.unsure]
     if unsure:
-        since = f"{unsure[0].at:%d %b %H:%M} UTC"
-        return f"may be in a batch since {since}, as one of that size is at work"
+        at = f"{unsure[0].at:%d %b %H:%M} UTC"
+        return f"may be in a batch since {at}, as one of that size is at work"
     out = [batch for batch in batches if batch.provider_id is not None]
     if not out:
         return "collected for a batch"
