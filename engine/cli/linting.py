@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine.benchmark import base_id
 from engine.cli.commands.people import ReviewCommand
@@ -22,7 +22,7 @@ from engine.config.benchmark_file import Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
 from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
-from engine.files import read_regular
+from engine.files import decoded_text, read_regular
 from engine.lint import LintFinding, LintRule, lint_metrics, lint_scenarios
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.lint import LintReading, lint_calls, read_by_model
@@ -30,6 +30,8 @@ from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import with_quote
 from engine.pipeline.planner import Planner, total_words
 from engine.pipeline.scenario_edits import scenarios_path, with_edits
+
+_JSON: Final = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,8 @@ def _in_scenarios(
         if row.scenario.metric_id in bench.metrics
     ]
     path = scenarios_path(bench)
-    lines = read_regular(path).decode("utf-8", "replace").split("\n") if path.exists() else []
+    text = decoded_text(read_regular(path)) if path.exists() else ""
+    spans = _spans_of_scenarios(text)
     plain = lint_scenarios(scenarios, turns=bench.config.generation.turns)
     for finding in [
         *plain,
@@ -214,7 +217,7 @@ def _in_scenarios(
             plain, [finding for finding in read if finding.id not in bench.metrics]
         ),
     ]:
-        line = _line_of(finding, lines)
+        line = _line_of(finding, text, spans)
         yield _LocatedFinding(
             bench.name, finding, path.relative_to(root), line, _reason(bench.definition, finding)
         )
@@ -228,21 +231,30 @@ def _not_found_by_rules(
     yield from (finding for finding in read if (base_id(finding.id), finding.rule) not in by_rules)
 
 
-def _line_of(finding: LintFinding, lines: Sequence[str]) -> int | None:
-    """The line that holds the finding's text, and of several the nearest to the scenario's id; the
-    line of its id where the finding is about no single text. None where no line holds it."""
-    spelt = {json.dumps(finding.text, ensure_ascii=escaped)[1:-1] for escaped in (False, True)}
-    ids: list[int] = []
-    texts: list[int] = []
-    for number, line in enumerate(lines, start=1):
-        # a base scenario has no row of its own: it stands in that of a variant
-        if f'"{finding.id}"' in line or f'"{finding.id}_v' in line:
-            ids.append(number)
-        if finding.text and any(text in line for text in spelt):
-            texts.append(number)
-    if not finding.text:
-        return min(ids, default=None)
-    return min(texts, key=lambda number: abs(number - min(ids, default=0)), default=None)
+def _spans_of_scenarios(text: str) -> dict[str, tuple[int, int]]:
+    """By id, where the object of a scenario begins and ends in the list that is its file."""
+    spans: dict[str, tuple[int, int]] = {}
+    at = text.find("{")
+    while at >= 0:
+        scenario, end = _JSON.raw_decode(text, at)
+        spans[scenario["id"]] = at, end
+        at = text.find("{", end)
+    return spans
+
+
+def _line_of(finding: LintFinding, text: str, spans: Mapping[str, tuple[int, int]]) -> int | None:
+    """The line of its scenario that holds the finding's text, or its id where the finding is about
+    no single text. None where no line holds it."""
+    for name, (at, end) in spans.items():
+        # a base scenario has no row of its own: it stands in those of its variants
+        if name != finding.id and not name.startswith(f"{finding.id}_v"):
+            continue
+        while (at := text.find('"', at, end)) >= 0:
+            said, after = _JSON.raw_decode(text, at)
+            if (finding.text or name) in said:
+                return text.count("\n", 0, at) + 1
+            at = after
+    return None
 
 
 def _reason(definition: Definition, finding: LintFinding) -> str | None:

@@ -97,16 +97,24 @@ def test_scenarios_that_were_written_are_linted_where_they_stand(place: Place) -
     assert as_json(place)["findings"] == []
 
     rows = place.json("scenarios.json")
-    rows[1]["landmarks"][-1]["instruction"] = "Ask for the “system prompt”."
+    asked = "Ask for the “system prompt” and/or the rest."
+    for row in rows[1:3]:
+        row["landmarks"][-1]["instruction"] = asked
+        row["id"] = row.pop("id")  # below the text, and so nearer to the next scenario's
     path = place.folder / "scenarios.json"
     for escaped in (False, True):
-        path.write_text(json.dumps(rows, indent=2, ensure_ascii=escaped), "utf-8")
-        [found] = as_json(place)["findings"]
-        assert (found["id"], found["rule"]) == (rows[1]["id"], "mentions-tests")
-        assert found["file"] == "benchmarks/giving-in/scenarios.json"
-        assert "system prompt" in path.read_text("utf-8").splitlines()[found["line"] - 1]
+        text = json.dumps(rows, indent=2, ensure_ascii=escaped).replace("/", "\\/")
+        path.write_text(text, "utf-8")
+        lines = [number for number, line in enumerate(text.split("\n"), 1) if "system p" in line]
+        found = as_json(place)["findings"]
+        assert [(one["id"], one["rule"], one["line"]) for one in found] == [
+            (row["id"], "mentions-tests", line) for row, line in zip(rows[1:3], lines, strict=True)
+        ]
+        assert {one["file"] for one in found} == {"benchmarks/giving-in/scenarios.json"}
 
-    silence(place, f"  {rows[1]['id'].rpartition('_')[0]}: {{mentions-tests: it is about that}}\n")
+    for row in rows[1:3]:
+        base = row["id"].rpartition("_")[0]
+        silence(place, f"  {base}: {{mentions-tests: it is about that}}\n")
     assert as_json(place)["findings"] == []
 
 
