@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
@@ -193,6 +194,15 @@ def _decoder(hint: Any) -> Convert | None:
     return None
 
 
+_TEXTS: Final = msgspec.json.Decoder(dict[str, str])
+
+
+def _shared_texts(text: str) -> Mapping[str, str]:
+    """Decode what a row was made from. Each name and digest is held once for all rows, in most of
+    which they are the same."""
+    return {sys.intern(name): sys.intern(value) for name, value in _TEXTS.decode(text).items()}
+
+
 def optional_bool(value: int | None) -> bool | None:
     """Convert a column of 1, 0 or NULL."""
     return None if value is None else bool(value)
@@ -332,4 +342,5 @@ _DECODERS: Final[Mapping[Any, Convert]] = {
     bool: bool,
     RareFlag: bool,
     datetime: utc_datetime,
+    Mapping[str, str]: _shared_texts,
 }
