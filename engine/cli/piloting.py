@@ -182,7 +182,7 @@ def _cost_words(pilot: Pilot) -> str:
     if pilot.mean_usd is None:
         return "nothing was played to an end"
     if not any(pilot.costs):
-        return "a conversation costs nothing: scripted models"
+        return "a conversation costs nothing"
     low, high = min(pilot.costs), max(pilot.costs)
     return (
         f"a conversation with its verdicts cost ${pilot.mean_usd:.4f} on average (${low:.4f} to "

@@ -109,7 +109,7 @@ async def test_playing_again_says_whole_what_it_does_and_costs(
     await theatre.tick(pilot)
     shown = on_screen(pilot)
     assert "what was played before stays" in shown
-    assert "free: only scripted models are called" in shown
+    assert "free: no model in it costs money" in shown
     assert "Enter plays and judges it" in shown
 
 

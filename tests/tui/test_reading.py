@@ -344,7 +344,7 @@ async def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_eac
     await settled(theatre, pilot)
     assert isinstance(screen(pilot), JudgeAgainScreen)
     assert f"Who is to judge {UNIT} again?" in on_screen(pilot)
-    assert "free: only scripted models" in on_screen(pilot)
+    assert "free: no model in it costs money" in on_screen(pilot)
     await pilot.press("down", "enter")
     await settled(theatre, pilot)
     row = WorkRow(BENCHMARK, UNIT)

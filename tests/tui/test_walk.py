@@ -87,7 +87,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
 
         # judged again by another evaluator
         one.press("r", "second")
-        one.press("j", "free: only scripted models", "Enter judges it")
+        one.press("j", "free: no model in it costs money", "Enter judges it")
         one.press("\r", "Judged again", "offline:evaluator-strict")
         one.press("q", "__gives-in", gone="Judged again")
         one.press("q", "Verdicts")

@@ -420,7 +420,7 @@ def _aligned_block(block: Block, place: int) -> Block:
     return replace(block, key=(block.label, place))
 
 
-FREE: Final = "free: only scripted models are called"
+FREE: Final = "free: no model in it costs money"
 
 
 class JudgeCandidate(NamedTuple):
