@@ -72,13 +72,16 @@ class _Pieces(io.RawIOBase):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether it is an archive of `crosswind export archive`; others' ZIP files are not."""
-    if path.suffix != ".zip" or not path.is_file():
+    """Whether it is an archive of `crosswind export archive`, whatever its name; others' ZIP files
+    are not."""
+    if not path.is_file():
         return False
     try:
         with zipfile.ZipFile(path) as archive:
             return MANIFEST in archive.namelist()
     except (OSError, zipfile.BadZipFile) as error:
+        if path.suffix != ".zip":
+            return False
         raise InputError(Problem(f"this is no whole ZIP file: {error}", path)) from error
 
 

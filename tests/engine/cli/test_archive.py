@@ -94,7 +94,7 @@ def test_what_is_missing_or_changed_is_named_and_nothing_is_imported(
 def test_an_archive_that_is_none_of_ours_is_refused(
     manifest: str, why: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "odd.zip"
+    path = tmp_path / "named-as-one-likes"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive.json", manifest)
     assert why in crosswind(tmp_path / "new", "import", str(path), code=2).words
