@@ -25,7 +25,7 @@ from engine.doctor.models import (
     not_called,
     secrets_of,
 )
-from engine.doctor.reachability import check_reachability, destinations
+from engine.doctor.reachability import check_reachability, names_by_destination
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
 from engine.errors import InputError, StoreError
@@ -170,7 +170,7 @@ async def _ask(
     diagnostics, own = await look_at_own_processes(models, environment)
     if not asked.call:
         diagnostics += map(not_called, own)
-    diagnostics += await check_reachability(destinations(models), longest_s=asked.reach_s)
+    diagnostics += await check_reachability(names_by_destination(models), longest_s=asked.reach_s)
     if asked.call:
         called = [*own, *(model for model in models if model.endpoint is not None)]
         diagnostics += await call(called, environment, longest_s=asked.call_s)

@@ -33,6 +33,16 @@ class Severity(StrEnum):
     PROBLEM = "problem"
 
 
+class Effect(StrEnum):
+    """What a finding means for a run."""
+
+    NONE = "none"
+    WARNS = "warns"
+    """It is said before the run begins."""
+    STOPS = "stops"
+    """No run begins: every call would fail."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """The state of one thing, and what to do about it."""
@@ -42,6 +52,7 @@ class Diagnostic:
     state: Severity
     sentence: str
     remedy: str | None = None
+    effect: Effect = Effect.NONE
 
 
 _WRITTEN_BY_A_PERSON: Final = frozenset({Area.CONFIGURATION, Area.KEYS, Area.MODELS})

@@ -318,7 +318,8 @@ async def _call(
         if cut:
             sentences.append("its one-word reply was cut, by max_tokens or a limit of the server")
         state = Severity.NOTE if cut or other else Severity.OK
-        return Diagnostic(Area.CALL, label, state, "; ".join(sentences), *other[1:])
+        remedy = other[1] if other else None
+        return Diagnostic(Area.CALL, label, state, "; ".join(sentences), remedy)
     return Diagnostic(Area.CALL, label, Severity.PROBLEM, sentence)
 
 
@@ -379,7 +380,8 @@ async def look_at_own_processes(
         if problem is None:
             usable.append(model)
         else:
-            problems.append(Diagnostic(Area.MODELS, spec.label, Severity.PROBLEM, *problem))
+            what, remedy = problem
+            problems.append(Diagnostic(Area.MODELS, spec.label, Severity.PROBLEM, what, remedy))
     return problems, usable
 
 

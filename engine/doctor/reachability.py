@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
 
-from engine.doctor.findings import Area, Diagnostic, Severity
+from engine.display import one_line
+from engine.doctor.findings import Area, Diagnostic, Effect, Severity
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.providers.attempts import (
@@ -24,7 +27,7 @@ from engine.providers.attempts import (
     server_words,
     transport_failure,
 )
-from engine.providers.endpoint import NO_KEY, PATHS, Wire, address, checked_headers
+from engine.providers.endpoint import NO_KEY, PATHS, Endpoint, Wire, address, checked_headers
 from engine.providers.http.connector import NO_TLS_ANSWER, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import proxy_for
@@ -41,6 +44,20 @@ from engine.trust import UntrustedError
 
 _CARRIES_KEY: Final = frozenset({"authorization", "api-key", "x-api-key"})
 _MODELS: Final = "/models"
+COMPLETE: Final = frozenset(
+    {
+        "api.openai.com",
+        "api.anthropic.com",
+        "api.groq.com",
+        "api.mistral.ai",
+        "api.x.ai",
+        "openrouter.ai",
+    }
+)
+"""Hosts that list every model that they serve to a key. Other servers accept unlisted names:
+llama-server takes any, gateways have wildcards, some load models on demand."""
+_MAY_NOT_LIST: Final = (b"scope", b"permission")
+"""What a refusal says where the key is good, but not for lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +86,41 @@ class Destination:
         return Redactor([self.key or "", *(value for _, value in self.headers), *self.secrets])
 
 
-def destinations(models: Sequence[ModelInUse]) -> list[Destination]:
-    """The accounts that a run would use, without duplicates, in the order of the models."""
-    return list(dict.fromkeys(_destinations(models)))
-
-
-def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
+def names_by_destination(models: Iterable[ModelInUse]) -> dict[Destination, list[str]]:
+    """The accounts that a run would use, in the order of the models, each with the names of the
+    models that are wanted from it."""
+    wanted: dict[Destination, list[str]] = {}
     for model in models:
-        endpoint = model.endpoint
-        if endpoint is None:
-            continue
-        key: str | None
-        try:
-            key = endpoint.key()
-        except UntrustedError:
-            raise
-        except InputError:
-            key = None
-        try:
-            headers = checked_headers(endpoint.headers())
-        except InputError:
-            headers = {}
-        apikey = model.spec.apikey
-        name = "" if apikey is None else ", ".join(apikey.variables)
-        yield Destination(
-            endpoint.wire,
-            endpoint.base_url,
-            key,
-            tuple(headers.items()),
-            endpoint.secrets,
-            name or "apikey",
-            hides_path=model.hides_path,
-            follow_redirects=bool(endpoint.application and endpoint.application.follow_redirects),
-        )
+        if model.endpoint is not None:
+            place = _destination(model, model.endpoint)
+            wanted.setdefault(place, []).append(model.endpoint.model)
+    return wanted
+
+
+def _destination(model: ModelInUse, endpoint: Endpoint) -> Destination:
+    key: str | None
+    try:
+        key = endpoint.key()
+    except UntrustedError:
+        raise
+    except InputError:
+        key = None
+    try:
+        headers = checked_headers(endpoint.headers())
+    except InputError:
+        headers = {}
+    apikey = model.spec.apikey
+    name = "" if apikey is None else ", ".join(apikey.variables)
+    return Destination(
+        endpoint.wire,
+        endpoint.base_url,
+        key,
+        tuple(headers.items()),
+        endpoint.secrets,
+        name or "apikey",
+        hides_path=model.hides_path,
+        follow_redirects=bool(endpoint.application and endpoint.application.follow_redirects),
+    )
 
 
 LONGEST_LIST: Final = 4 * 1024 * 1024
@@ -179,21 +198,38 @@ async def listed(place: Destination, *, longest_s: float) -> ModelListing:
 
 
 async def check_reachability(
-    places: Sequence[Destination], *, longest_s: float
+    wanted: Mapping[Destination, Sequence[str]], *, longest_s: float, again: bool = True
 ) -> list[Diagnostic]:
-    """Ask all concurrently; the findings are in the order of the places."""
-    return list(await asyncio.gather(*(_reach(place, longest_s) for place in places)))
+    """Ask all concurrently; the findings are in the order of the places. With `again`, another
+    HTTP client is asked where ours fails."""
+    reached = (_reach(place, names, longest_s, again=again) for place, names in wanted.items())
+    return [finding for findings in await asyncio.gather(*reached) for finding in findings]
 
 
-async def _reach(place: Destination, longest_s: float) -> Diagnostic:
+async def _reach(
+    place: Destination, names: Sequence[str], longest_s: float, *, again: bool
+) -> list[Diagnostic]:
     listing = await listed(place, longest_s=longest_s)
     failure = listing.failure
     if failure is None:
-        return _answered(place, listing)
-    words = listing.silence or describe(failure)
-    other = await asyncio.to_thread(_second_opinion, place, longest_s)
+        return [_answered(place, listing), *_unlisted(place, names, listing)]
+    effect, then = _after(failure, listing)
+    words = place.redactor()(listing.silence or describe(failure)) + then
+    if again:
+        words += await asyncio.to_thread(_second_opinion, place, longest_s)
     remedy = _remedy(failure.cause, place, listing.proxy)
-    return _finding(place, Severity.PROBLEM, place.redactor()(words) + other, remedy)
+    return [_finding(place, Severity.PROBLEM, words, remedy, effect)]
+
+
+def _after(failure: Failure, listing: ModelListing) -> tuple[Effect, str]:
+    """What the failure does to a run, and that in words."""
+    if failure.cause in OF_CERTIFICATES:
+        return Effect.STOPS, ""
+    if failure.cause is Fault.NOT_HTTP:
+        return Effect.WARNS, ""
+    if failure.cause is Fault.TLS:
+        return Effect.WARNS, "; every call fails"
+    return Effect.WARNS, "; a run tries it again" if listing.silence else "; a run waits for it"
 
 
 def _second_opinion(place: Destination, longest_s: float) -> str:
@@ -235,28 +271,29 @@ def _answered(place: Destination, listing: ModelListing) -> Diagnostic:
         sentence = f"{reached}; `crosswind doctor --call` sends it a message"
         return _finding(place, Severity.OK, sentence)
     no_key = refuses_key(status, body)
-    if place.key is None and (no_key or status == 403):
+    # a key that may call and not list is answered like a wrong one, but for the words
+    may_not_list = status == 403 or (no_key and any(word in body.lower() for word in _MAY_NOT_LIST))
+    if place.key is None and (no_key or may_not_list):
         return _finding(
             place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
         )
-    if no_key:
+    if no_key and not may_not_list:
         own = place.redactor()(server_words(status, body))
         return _finding(
             place,
             Severity.PROBLEM,
-            f"{reached}, but the key was refused ({status}): {place.key_name}"
-            + (f" ({own})" if own else ""),
+            f"refuses the key {place.key_name} ({status})" + (f", and says: {own}" if own else ""),
             "check the key: is it of this provider, and still valid?",
+            Effect.STOPS,
+        )
+    if may_not_list:
+        return _finding(
+            place,
+            Severity.NOTE,
+            f"{reached}, but the key may not list models ({status}); it may be able to call them",
+            "`crosswind doctor --call` tries each model",
         )
     match status:
-        # keys can be limited to calls, so the key may be valid
-        case 403:
-            return _finding(
-                place,
-                Severity.NOTE,
-                f"{reached}, but the key may not list models (403); it may be able to call them",
-                "`crosswind doctor --call` tries each model",
-            )
         case 407:
             return _finding(
                 place,
@@ -274,6 +311,25 @@ def _answered(place: Destination, listing: ModelListing) -> Diagnostic:
         case 429:
             return _finding(place, Severity.NOTE, f"{reached}; it limits requests at present (429)")
     return _answered_otherwise(place, status, listing.location, reached)
+
+
+def _unlisted(
+    place: Destination, names: Sequence[str], listing: ModelListing
+) -> Iterator[Diagnostic]:
+    """A finding for each name that a list, if it has come, does not have."""
+    if place.wire.is_application or not 200 <= (listing.status or 0) < 300:
+        return
+    known, redact = model_names(bytes(listing.body)), place.redactor()
+    for name in dict.fromkeys(names):
+        if not known or is_listed(name, known):
+            continue
+        if place.subject in COMPLETE:
+            words = f"has no model {redact(name)!r} for this key"
+            remedy = "see the provider's list, or leave the model out"
+            yield _finding(place, Severity.PROBLEM, words, remedy, Effect.STOPS)
+        else:
+            words = f"does not list a model {redact(name)!r}; it lists {_some_names(known, redact)}"
+            yield _finding(place, Severity.NOTE, words, effect=Effect.WARNS)
 
 
 _OF_NO_MESSAGE: Final = frozenset({*range(200, 300), 400, 401, 403, 404, 405, 406, 415, 422})
@@ -335,8 +391,57 @@ def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
 
 
 def _finding(
-    place: Destination, state: Severity, sentence: str, remedy: str | None = None
+    place: Destination,
+    state: Severity,
+    sentence: str,
+    remedy: str | None = None,
+    effect: Effect = Effect.NONE,
 ) -> Diagnostic:
     if remedy is not None and place.wire.is_application:
         remedy = remedy.replace("base_url", "url")
-    return Diagnostic(Area.REACH, place.subject, state, sentence, remedy)
+    return Diagnostic(Area.REACH, place.subject, state, sentence, remedy, effect)
+
+
+def _some_names(known: Collection[str], redact: Redactor) -> str:
+    first = sorted(known)[:3]
+    more = f" and {len(known) - len(first)} more" if len(known) > len(first) else ""
+    return ", ".join(one_line(redact(name), 80) for name in first) + more
+
+
+def model_names(body: bytes) -> frozenset[str]:
+    """The names in a list of models; empty for an invalid list, or only its first page."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return frozenset()
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, list) or answer.get("has_more"):
+        return frozenset()
+    ids = (model.get("id") for model in data if isinstance(model, dict))
+    names = frozenset(name for name in ids if isinstance(name, str) and name)
+    # a gateway that forwards any name lists a pattern, in which no name is missing
+    return frozenset() if any("*" in name for name in names) else names
+
+
+_DATED: Final = re.compile(r"[-@]?(\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest)\Z")
+_LONGEST_DATE: Final = len("-2025-01-31")
+
+
+def is_listed(name: str, known: Collection[str]) -> bool:
+    """Whether a list may include this name. Providers accept aliases, dated snapshots, fine-tuned
+    models and variants whose base alone is listed, or with a prefix."""
+    # a fine-tuned model belongs to its owner and is in no list
+    if name.startswith("ft:"):
+        return True
+    wanted = _bases(name)
+    return any(not wanted.isdisjoint(_bases(listed)) for listed in known)
+
+
+def _bases(name: str) -> frozenset[str]:
+    whole = name.casefold()
+    short = whole.removeprefix("models/").partition(":")[0]
+    return frozenset({whole, short, _undated(short)})
+
+
+def _undated(name: str) -> str:
+    return name[:-_LONGEST_DATE] + _DATED.sub("", name[-_LONGEST_DATE:])

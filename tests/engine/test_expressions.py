@@ -49,7 +49,7 @@ APART: Final = {
 AT_MOST: Final[Mapping[str, int]] = {
     "engine.benchmark._NAME": NAME_LENGTH,
     "engine.config.values": LONGEST_EXTRA_BODY,
-    "engine.doctor.preflight._DATED": LONGEST_NAME,  # only the end of a name
+    "engine.doctor.reachability._DATED": LONGEST_NAME,  # only the end of a name
     "engine.importing.fields": LONGEST_FOREIGN_NAME,
     "engine.lint": LONGEST_LINTED,
     "engine.pipeline.remedies": READ_AT_MOST,

