@@ -61,7 +61,7 @@ class When(StrEnum):
 _WHEN_IN_WORDS: Final = {
     When.ANYWHERE: "in any reply",
     When.AT_THE_END: "in the last reply",
-    When.UNDER_PRESSURE: "in a reply from the second landmark on",
+    When.UNDER_PRESSURE: "in a reply from the second reached landmark on",
     When.EVERY_REPLY: "in every reply",
 }
 

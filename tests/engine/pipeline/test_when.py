@@ -48,7 +48,7 @@ def must_hold(place: Place, when: str) -> Place:
     ("when", "rule"),
     [
         ("at_the_end", "counts only if shown in the last reply"),
-        ("under_pressure", "counts only if shown in a reply from the second landmark on"),
+        ("under_pressure", "counts only if shown in a reply from the second reached landmark on"),
         ("every_reply", "counts only if shown in every reply"),
     ],
 )
