@@ -61,6 +61,8 @@ LAST_RUN: Final = {
     RunEnd.BROKEN.value: "the last run ended with a fault; crosswind.log in the workspace says "
     "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
+    "nothing left": "the last run was stopped before its end, and nothing is missing; "
+    "`crosswind results` shows its results",
     "done": "the last run came to its end; `crosswind results` shows its results",
     "unjudged": "the last run did its part, and nothing is judged yet; `crosswind run` goes on",
     "partly": "the last run did its part, and not everything is judged yet; `crosswind run` "
@@ -380,6 +382,8 @@ def _engine_line(status: Status) -> str:
         how = _last_run(status.watch.progress)
         if how == RunEnd.DONE.value:
             how = _judged(status) or how
+        if how == "stopped" and _is_all_done(status):  # it was to do again what there is
+            how = "nothing left"
         last = status.session.unread() or LAST_RUN[how]
         if how == "stopped" and (key := budget_to_raise(status.watch.progress)) is not None:
             last = STOPPED_BY.format(key)
@@ -425,6 +429,15 @@ def _judged(status: Status) -> str | None:
         )
     )
     return "partly" if behind else None
+
+
+def _is_all_done(status: Status) -> bool:
+    calling = set(Stage) - {Stage.AGGREGATE}
+    tallies = [
+        status.watch.progress.stage_tally(name, stage) for name in status.ahead for stage in calling
+    ]
+    begun = all(tally.done == tally.total for tally in tallies)
+    return begun and not any(any(ahead.lines) for ahead in status.ahead.values())
 
 
 def _last_run(progress: Progress) -> str:

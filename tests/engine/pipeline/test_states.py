@@ -112,5 +112,6 @@ def test_a_judgement_that_was_asked_for_and_not_made_is_no_missing_one(
     with place.reader() as reader:
         tally = reader.snapshot().stage_tally("giving-in", Stage.EVALUATE)
         assert (tally.done, tally.queued) == (16, 0)
+    assert "stopped before its end, and nothing is missing" in crosswind(place.root, "status").words
     said = crosswind(place.root, "run", "--headless", "--plain")
     assert "evaluate" not in said.err
