@@ -51,6 +51,7 @@ from engine.cli.reviewing import rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
+from engine.jury import HUMAN
 from engine.link import Command, Request, WorkRow, again_order
 from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.order import PILOT_SCENARIOS, Order
@@ -514,7 +515,8 @@ def _report_again(session: Session, keys: Keys) -> None:
         for name, of_benchmark in keys.items():
             for key in sorted(of_benchmark):
                 take = reader.counting_take(name, key)
-                verdicts = [] if take is None else reader.verdicts(take.seq)
+                given = [] if take is None else reader.verdicts(take.seq)
+                verdicts = [one for one in given if one.source != HUMAN]
                 if take is None or not verdicts:
                     out(f"{key}: no verdict")
                     continue

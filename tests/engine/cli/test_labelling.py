@@ -278,6 +278,13 @@ def test_labels_count_nowhere_until_the_configuration_says_so(
     after, overruled = told()
     assert overruled.endswith(People.OVERRULE.rule)
     assert after != before
+    with place.reader() as reader:
+        labelled = {label.take for label in reader.peoples_verdicts("giving-in")}
+        takes = reader.counting_takes("giving-in")
+        key = next(str(take.key) for take in takes if take.seq in labelled)
+    again = crosswind("evaluate", key, "--yes")[1]
+    assert again.startswith(f"{key}: ")
+    assert "by Ann" not in again, "no person was asked again"
 
 
 def test_a_sheet_is_written_through_a_link_and_never_over_answers_or_the_workspace(
