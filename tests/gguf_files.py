@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +21,13 @@ MODEL: Final[Mapping[str, Any]] = {
 """What the file of a small chat model says."""
 
 
-def gguf(values: Mapping[str, Any] = MODEL, *, version: int = 3) -> bytes:
-    """A file with this header and no tensors."""
+def gguf(
+    values: Mapping[str, Any] = MODEL, *, version: int = 3, offsets: Sequence[int] = ()
+) -> bytes:
+    """A file with this header, which says where tensors begin, but none of them."""
     keys = b"".join(_text(key) + _typed(value) for key, value in values.items())
-    return b"GGUF" + struct.pack("<IQQ", version, 0, len(values)) + keys
+    tensors = b"".join(_text("t") + struct.pack("<IQIQ", 1, 8, 0, offset) for offset in offsets)
+    return b"GGUF" + struct.pack("<IQQ", version, len(offsets), len(values)) + keys + tensors
 
 
 def write_gguf(path: Path, *, size: int = 0, **changed: Any) -> Path:

@@ -130,6 +130,12 @@ class KnownFailure(Enum):
         "Read what it says: a parameter of this model in config.yaml is most likely not for it.",
         False,
     )
+    LOCAL_SERVER = (
+        "the server of a local model could not be started",
+        "Read what it printed: its file may be damaged, or of a kind that the installed xllamacpp "
+        "does not know. Name another file as model in config.yaml, or get it anew; then try again.",
+        False,
+    )
     PROVIDER_FAULT = (
         "the provider failed",
         "Try again; if it goes on for long, look at the provider's own status page.",
@@ -167,6 +173,7 @@ class KnownFailure(Enum):
 _SIGNS: Final = (
     (KnownFailure.OTHER_MODEL, r"another model answered"),
     (KnownFailure.OWN_FAULT, r"\bbug in Crosswind"),
+    (KnownFailure.LOCAL_SERVER, r"its server could not be started"),
     (KnownFailure.BUDGET, r"\bbudget\b"),
     (KnownFailure.PROXY, r"\bthe proxy (does not let|asks for)"),
     (

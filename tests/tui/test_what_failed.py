@@ -278,6 +278,7 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
     [
         ("gpt: 401: the key was refused (parked; check apikey)", KnownFailure.REFUSED_KEY),
         ("gpt: 402: the account has no credit", KnownFailure.NO_CREDIT),
+        ("a: a.gguf: its server could not be started: 404", KnownFailure.LOCAL_SERVER),
         (
             "gpt: no connection (econnrefused), after 8 tries (parked; check base_url of gpt)",
             KnownFailure.OUT_OF_REACH,

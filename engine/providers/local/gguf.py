@@ -95,7 +95,11 @@ def read_header(path: Path) -> GgufHeader:
             raise GgufError(_NO_GGUF) from None
         with mapped:
             try:
-                return GgufHeader(len(mapped), _values(_Cursor(mapped)))
+                cursor = _Cursor(mapped)
+                tensors = _tensor_count(cursor)
+                header = GgufHeader(len(mapped), _values(cursor))
+                _refuse_cut(cursor, tensors, header)
+                return header
             except struct.error:
                 raise GgufError("it ends in the middle of its header") from None
 
@@ -127,18 +131,33 @@ class _Cursor:
         self.skip(self.number("<Q"))
 
 
-def _values(cursor: _Cursor) -> dict[str, Any]:
+def _tensor_count(cursor: _Cursor) -> int:
     if cursor.mapped[:4] != _MAGIC:
         raise GgufError(_NO_GGUF)
     cursor.skip(4)
     version = cursor.number("<I")
     if version not in _VERSIONS:
         raise GgufError(f"its version of GGUF is {version}, expected 2 or 3")
-    cursor.skip(8)  # the number of its tensors
+    return int(cursor.number("<Q"))
+
+
+def _values(cursor: _Cursor) -> dict[str, Any]:
     keys = cursor.number("<Q")
     if keys > _MOST_KEYS:
         raise GgufError("its header is damaged")
     return {cursor.text(): _value(cursor, cursor.number("<I")) for _ in range(keys)}
+
+
+def _refuse_cut(cursor: _Cursor, tensors: int, header: GgufHeader) -> None:
+    """Raises `GgufError` if a tensor would begin behind the end, as in a broken download."""
+    begins = 0
+    for _ in range(tensors):
+        cursor.skip_text()
+        cursor.skip(8 * cursor.number("<I"))  # its dimensions
+        cursor.skip(4)  # its type
+        begins = max(begins, cursor.number("<Q"))
+    if tensors and cursor.at + begins >= header.size:
+        raise GgufError("it ends in the middle of its weights, as after a broken download")
 
 
 def _value(cursor: _Cursor, kind: int) -> Any:

@@ -29,6 +29,11 @@ def test_the_memory_it_needs_is_computed_from_its_header(tmp_path: Path) -> None
         (b"hello, I am a text", "it is no GGUF file"),
         (gguf(version=1), "its version of GGUF is 1, expected 2 or 3"),
         (gguf()[:200], "it ends in the middle of its header"),
+        (gguf(offsets=[0, 4096])[:-4], "it ends in the middle of its header"),
+        (
+            gguf(offsets=[0, 4096]) + b"0" * 4096,
+            "it ends in the middle of its weights, as after a broken download",
+        ),
         (gguf()[:24] + b"\xff" * 64, "its header is damaged"),
         (b"GGUF\x03" + b"\0" * 11 + b"\xff" * 8, "its header is damaged"),
         (gguf({"a": "b"})[:-13] + b"\x63" + b"\0" * 12, "its header is damaged"),
