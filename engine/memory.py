@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 from contextlib import suppress
 from typing import Final
 
@@ -23,12 +22,7 @@ def use_one_heap() -> None:
 
 
 def give_back() -> None:
-    """Return to the system the room of what was freed; call it after reading much at once.
-
-    Python keeps thousands of freed tuples for later use until a full collection, which is rare in a
-    large process. They lie scattered, and each holds a megabyte of what was taken for all that was
-    read: it never became less. The C library keeps room of its own, which is given back, too.
-    """
-    gc.collect()
+    """Return to the system what the C library keeps of memory that was freed; call it after reading
+    much at once."""
     with suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
