@@ -23,10 +23,6 @@ KEPT: timedelta = timedelta(days=29)
 """How long after its end a provider keeps what came of a batch."""
 
 
-def _unheard(_usd: float) -> None:
-    pass
-
-
 @dataclass(slots=True)
 class StoredBatches:
     """As `BatchLedger`."""
@@ -34,7 +30,7 @@ class StoredBatches:
     store: Store
     cancels: bool = field(default=False, init=False)
     """Whether a person asked to cancel what is out."""
-    on_claimed: Callable[[float], None] = field(default=_unheard, init=False)
+    claimed: Callable[[float], None] = field(init=False)
 
     def batches(self, place: str) -> list[Batch]:
         return [
@@ -80,9 +76,6 @@ class StoredBatches:
             await self.store.write(
                 BatchEventRow(batch=stored.row.key), UnsettledRow(most_usd=stored.most_usd)
             )
-
-    def claimed(self, usd: float) -> None:
-        self.on_claimed(usd)
 
     def unanswered(self, call: str) -> None:
         self.store.tell(BatchTakenRow(call=call))

@@ -180,7 +180,7 @@ class Pipeline:
             waits=self._accounts.stoppable,
             batched_usd=sum(one.most_usd for one in self.reader.batches() if one.is_open),
         )
-        self._batches.on_claimed = self.budget.batch_claimed
+        self._batches.claimed = self.budget.batch_claimed
 
     def _limits(self) -> list[BudgetLimit]:
         limits = []

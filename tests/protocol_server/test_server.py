@@ -18,9 +18,7 @@ import pytest
 
 from tests.protocol_server.__main__ import fault_order
 from tests.protocol_server.answers import pieces_of
-from tests.protocol_server.channel import Channel
 from tests.protocol_server.faults import Fault
-from tests.protocol_server.pacing import Pace, speak
 from tests.protocol_server.parsing import RequestReader, UnreadableRequestError
 from tests.protocol_server.server import HOST, ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -142,42 +140,6 @@ def test_pieces_come_at_the_pace_that_was_set(server: ProtocolServer) -> None:
     assert any(pieces() > 5 for _ in range(5)), "who gets no turn for long reads all at once"
 
 
-class Writes(asyncio.Transport):
-    """A transport that keeps what is written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: list[bytes] = []
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.kept.append(bytes(data))
-
-    def is_closing(self) -> bool:
-        return False
-
-
-def test_a_server_that_is_late_sends_all_that_is_due_at_once() -> None:
-    transport = Writes()
-
-    async def speak_while_busy() -> None:
-        loop = asyncio.get_running_loop()
-        channel = Channel(transport)
-
-        def be_busy() -> None:
-            time.sleep(0.005)
-            if sum(map(len, transport.kept)) < 600:
-                loop.call_soon(be_busy)
-
-        be_busy()
-        pace = Pace(loop.time(), seconds_each=0.001, flush_each=False)
-        await speak(channel, [b"x"] * 100, pace, lambda _: None)
-        channel.flush()
-
-    asyncio.run(speak_while_busy())
-    assert b"".join(transport.kept) == b"1\r\nx\r\n" * 100
-    assert len(transport.kept) < 50
-
-
 def test_an_answer_that_is_not_streamed_takes_as_long_as_one_that_is(
     server: ProtocolServer,
 ) -> None:
@@ -201,36 +163,12 @@ def test_what_is_held_is_answered_when_it_is_released(server: ProtocolServer) ->
     assert server.counters.successes == 4
 
 
-def test_many_streams_at_once_are_answered(server: ProtocolServer) -> None:
-    def all_at_once(latency_ms: int) -> bool:
-        server.reset()
-        server.settings = Settings(latency_ms=latency_ms, tokens_per_second=100)
-        answers = asyncio.run(ask_many(server, 200, model="words-10", stream=True))
-        assert all(b"[DONE]" in answer for answer in answers)
-        assert server.counters.successes == 200
-        return server.counters.concurrent_max == 200
-
-    assert any(map(all_at_once, (50, 500, 5000))), "the last may come when the first has its answer"
-
-
 @pytest.mark.parametrize("chunks", [1, 7, 60, 500])
 def test_a_text_is_cut_into_as_many_pieces_as_wanted(chunks: int) -> None:
     text = "It takes all sorts, they say, " * 5
     pieces = pieces_of(text, chunks)
     assert "".join(pieces) == text
     assert len(pieces) == min(chunks, len(text))
-
-
-def test_words_keep_the_white_space_around_them() -> None:
-    text = "  one two\n\nthree  "
-    assert "".join(pieces_of(text, None)) == text
-    assert len(pieces_of(text, None)) == 3
-
-
-def test_each_piece_arrives_by_itself_where_that_is_wanted(server: ProtocolServer) -> None:
-    server.settings = Settings(flush_each=True, chunks=4)
-    received, _ = asyncio.run(ask(server.port, model="words-20", stream=True))
-    assert received.count(b'{"content":') == 4
 
 
 def test_a_connection_serves_one_request_after_the_other(server: ProtocolServer) -> None:
@@ -342,11 +280,6 @@ def test_a_bug_in_a_test_is_told_at_the_end_and_no_client_waits_for_it() -> None
     with pytest.raises(RuntimeError, match="bug") as caught:
         server.close()
     assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_a_port_that_is_taken_is_told_at_once(server: ProtocolServer) -> None:
-    with pytest.raises(OSError, match="in use"):
-        ProtocolServer(port=server.port).start()
 
 
 def test_as_a_process_it_tells_its_port_and_its_counts() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol, cast
 
 from engine.providers.accounts import Accounts
@@ -13,7 +13,6 @@ from engine.providers.batches.queue import (
     BatchLedger,
     BatchQueue,
     BatchTransport,
-    OpenClient,
 )
 from engine.providers.endpoint import PATHS, Endpoint, Wire
 from engine.providers.http.transport import Address
@@ -56,7 +55,7 @@ class ModelBatches:
         made_from = repr([place, key, sorted(headers.items())]).encode()
         account = hashlib.blake2b(made_from, digest_size=16).digest()
         if account not in self._queues:
-            open_client = _opener(endpoint, key, headers)
+            open_client = partial(_opened, endpoint, key, headers)
             self._queues[account] = BatchQueue(
                 place, label, open_client, self._ledger, self._accounts.clock
             )
@@ -79,21 +78,15 @@ class ModelBatches:
             await queue.close(cancel=self._ledger.cancels)
 
 
-def _opener(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> OpenClient:
-    def opened() -> BatchClient:
-        # imported here, as the clients are slow to import and few runs use them
-        if endpoint.wire is Wire.ANTHROPIC:
-            from engine.providers.batches.anthropic import AnthropicBatches
+def _opened(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> BatchClient:
+    # imported here, as few runs use them
+    if endpoint.wire is Wire.ANTHROPIC:
+        from engine.providers.batches.anthropic import AnthropicBatches
 
-            return AnthropicBatches(endpoint.base_url, key, headers)
-        from engine.providers.batches.openai import OpenAIBatches, Path
+        return AnthropicBatches(endpoint.base_url, key, headers)
+    from engine.providers.batches.openai import OpenAIBatches, Path
 
-        # Azure's addresses with a version have none in the path
-        version = "" if "?" in endpoint.base_url else "/v1"
-        path = cast("Path", version + PATHS[endpoint.wire])
-        return OpenAIBatches(Address(endpoint.base_url, {}, key=key), headers, path)
-
-    async def open_client() -> BatchClient:
-        return await asyncio.to_thread(opened)
-
-    return open_client
+    # Azure's addresses with a version have none in the path
+    version = "" if "?" in endpoint.base_url else "/v1"
+    path = cast("Path", version + PATHS[endpoint.wire])
+    return OpenAIBatches(Address(endpoint.base_url, {}, key=key), headers, path)

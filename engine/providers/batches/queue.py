@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from secrets import token_hex
@@ -184,7 +184,8 @@ class BatchLedger(Protocol):
         ...
 
 
-OpenClient = Callable[[], Awaitable[BatchClient]]
+OpenClient = Callable[[], BatchClient]
+"""Called on a thread, as the clients are slow to import."""
 
 
 @dataclass(slots=True)
@@ -285,7 +286,7 @@ class BatchQueue:
 
     async def _opened(self) -> BatchClient:
         if self._client is None:
-            self._client = await self._open_client()
+            self._client = await asyncio.to_thread(self._open_client)
         return self._client
 
     async def _work(self) -> None:
