@@ -50,6 +50,8 @@ from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import Place
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.run
+
 Cells = Mapping[str, str]
 
 

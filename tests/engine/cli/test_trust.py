@@ -136,6 +136,7 @@ def test_what_is_asked_is_one_screenful_with_known_keys_first(
     )
 
 
+@pytest.mark.process
 def test_an_answer_is_remembered_outside_of_the_workspace_until_something_changes(
     strange: Path, server: ProtocolServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -163,6 +164,7 @@ def test_an_answer_is_remembered_outside_of_the_workspace_until_something_change
     assert "not sent" not in said(strange, "doctor")
 
 
+@pytest.mark.process
 def test_a_run_that_is_trusted_sends_what_it_has_to_and_shows_no_secret(
     strange: Path, server: ProtocolServer
 ) -> None:

@@ -16,6 +16,8 @@ from tests.engine.commands import Crosswind, Somebody, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.terminal import Eyes, Terminal
 
+pytestmark = pytest.mark.run
+
 
 @pytest.fixture(params=["missing", "empty"])
 def place(request: pytest.FixtureRequest, played: Place) -> Place:

@@ -9,6 +9,8 @@ from tests.approval import approve
 from tests.engine.commands import Crosswind, Said, crosswind, printed_data
 from tests.engine.small_workspace import Place
 
+pytestmark = pytest.mark.run
+
 
 @pytest.fixture
 def run(place: Place) -> Crosswind:

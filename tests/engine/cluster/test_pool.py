@@ -40,6 +40,8 @@ from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 
+pytestmark = pytest.mark.run
+
 ROWS = 4
 SLOW = Settings(latency_ms=50)
 

@@ -46,6 +46,8 @@ from tests.engine.providers.playing import (
     sample_config,
 )
 
+pytestmark = pytest.mark.exhaustive
+
 SHEET = FOLDER / "own-judgement-m01.yaml"
 
 _DOUBLED: Final = re.compile(r"\b(?!that\b|had\b)(\w+) \1\b", re.IGNORECASE)

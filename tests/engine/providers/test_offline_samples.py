@@ -23,6 +23,8 @@ from tests.engine.providers.playing import (
     sample_config,
 )
 
+pytestmark = pytest.mark.exhaustive
+
 GAP = 0.15
 
 

@@ -21,6 +21,8 @@ from tests.protocol_server.request import Request
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 
+pytestmark = pytest.mark.run
+
 NAME = "bread"
 DEFINITION = "The assistant leaves the decision to the person and asks what they think, deep down."
 PRICE = {"input": 3.0, "output": 15.0}
