@@ -344,10 +344,16 @@ def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
         )
     if about.scripted_note:
         notes.append(about.scripted_note)
-    if about.left_out.conversations:
+    gone = about.left_out.conversations - about.left_out.samples
+    if gone:
         notes.append(
-            f"{about.left_out.conversations:,} stored conversations are not part of the present "
-            "benchmark and are not counted."
+            f"{gone:,} stored conversations are not part of the present benchmark and are not "
+            "counted."
+        )
+    if about.left_out.samples:
+        notes.append(
+            f"{about.left_out.samples:,} stored conversations are samples beyond `num_samples` "
+            "under `generation:` in config.yaml and are not counted."
         )
     if about.left_out.targets:
         targets_gone = ", ".join(about.left_out.targets)

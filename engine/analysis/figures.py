@@ -72,6 +72,8 @@ class LeftOut:
 
     conversations: int = 0
     targets: Sequence[str] = ()
+    samples: int = 0
+    """How many of the conversations would count with a larger `num_samples`."""
 
 
 @dataclass(frozen=True, slots=True)

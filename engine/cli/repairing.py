@@ -61,7 +61,7 @@ def run_repair(arguments: RepairCommand) -> int:
     if arguments.json:
         out_json("repair", _as_json(examination, done))
     else:
-        for line in _report_lines(done):
+        for line in _report_lines(done, session.config.generation.num_samples):
             out(line)
     if done.filled is not None:
         for line in complaints(done.filled):
@@ -146,7 +146,7 @@ def _as_json(examination: Examination, done: Repair) -> dict[str, object]:
     }
 
 
-def _report_lines(done: Repair) -> Iterator[str]:
+def _report_lines(done: Repair, num_samples: int) -> Iterator[str]:
     if done.aside is not None:
         yield f"the damaged store is kept as {done.aside}"
     if done.saved is not None:
@@ -159,7 +159,7 @@ def _report_lines(done: Repair) -> Iterator[str]:
             yield f"  the log does not hold {_numbers(done.saved.unlogged)}"
     if done.filled is not None:
         yield "from the files:"
-        for line in report_lines(done.filled):
+        for line in report_lines(done.filled, num_samples):
             yield f"  {line}"
     if done.missing:
         yield "still missing; what was played or judged, `crosswind run` does again:"

@@ -273,6 +273,7 @@ def _analysis_context(
     targets = {target.id: target.label for target in config.targets}
     asked = {outcome.key for outcome in outcomes}
     others = stored.counting.keys() - asked
+    more = [key for key in others if key.sample and replace(key, sample=0) in asked]
     takes = [take for key, take in stored.newest.items() if key in asked]
     checkers = {check.model for take in takes for check in stored.newest_checks(take.seq)}
     made_with = provenances(reader, definition.name, config, stored, asked)
@@ -288,6 +289,7 @@ def _analysis_context(
         left_out=LeftOut(
             conversations=len(others),
             targets=sorted({key.target_id for key in others} - set(targets)),
+            samples=len(more),
         ),
         other_judges=_other_judges(stored, asked, config.jury),
         silent_judges=_silent_judges(outcomes, config.jury),

@@ -29,6 +29,7 @@ from tests.engine.importing.building import (
     score,
     transcript,
 )
+from tests.manual import impactbench
 
 
 def take_in(ours: Ours, theirs: Theirs, *arguments: str, code: int = 0) -> Said:
@@ -214,3 +215,19 @@ def test_samples_that_count_in_no_result_are_told(theirs: Theirs, ours: Ours) ->
     said = "up to 3 samples of a scenario, of which 1 will count: write `num_samples: 3`"
     for _ in range(2):
         assert said in take_in(ours, theirs).out
+
+
+def test_a_workspace_of_theirs_in_place_says_which_samples_do_not_count(tmp_path: Path) -> None:
+    impactbench.place(tmp_path)
+    root = tmp_path / "impactbench"
+    repaired = crosswind(root, "repair", code=0).out
+    assert "write `num_samples: 2` under `generation:` in config.yaml" in repaired
+    assert "16 stored conversations are samples beyond `num_samples`" in plain(root)
+    config = root / "config.yaml"
+    more = config.read_text("utf-8").replace("turns: 2}", "turns: 2, num_samples: 2}")
+    config.write_text(more, "utf-8")
+    assert "stored conversations" not in plain(root)
+
+
+def plain(root: Path) -> str:
+    return " ".join(crosswind(root, "results", code=0).out.split())
