@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import codecs
 import errno
+import fcntl
+import glob
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -111,15 +114,18 @@ class NewFile:
         *,
         ending: str = "tmp",
         mode: int | None = None,
+        locked: bool = False,
     ) -> None:
         """Write `pieces`. `mode` are the permission bits; None are those of the file that there is,
-        or else what the umask allows.
+        or else what the umask allows. With `locked`, others can tell until `discard` that its
+        process is alive.
 
         Raises `OSError`, and whatever `pieces` raises; no file is left then.
         """
         self.path = destination.with_name(f".{destination.name}.{ending}")
         """The temporary path, until `move`."""
         self.path.unlink(missing_ok=True)
+        self._lock: int | None = None
         if mode is None:
             with suppress(OSError):
                 mode = stat.S_IMODE(destination.stat().st_mode)
@@ -128,6 +134,9 @@ class NewFile:
         bits = 0o666 if mode is None else 0o600
         try:
             with os.fdopen(os.open(self.path, flags, bits), "wb", _CHUNK) as file:
+                if locked:
+                    self._lock = os.dup(file.fileno())
+                    fcntl.flock(self._lock, fcntl.LOCK_EX)
                 reached(KillPoint.WRITING_FILE)
                 self.digest = _write(file, pieces)
                 """The same digest as `digest_on_disk` gives."""
@@ -152,6 +161,28 @@ class NewFile:
     def discard(self) -> None:
         """Remove the temporary file, if it was not moved."""
         self.path.unlink(missing_ok=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+UNFINISHED: Final = ".unfinished-"
+"""In the names of what is being written beside its place, with its process holding a lock on it."""
+
+
+def remove_leftovers(folder: Path, name: str) -> None:
+    """Remove what killed processes left of what was to be `name` in this folder."""
+    for leftover in folder.glob(f".{glob.escape(name)}{UNFINISHED}*"):
+        with suppress(OSError):  # somebody else's, or its process is alive
+            lock = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink()
+            finally:
+                os.close(lock)
 
 
 def _write(file: BinaryIO, pieces: Iterable[str | bytes]) -> str:
@@ -203,7 +234,9 @@ def write_named(place: Path, pieces: Iterable[str | bytes]) -> None:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
     if real.exists() and not real.is_file():
         raise OSError(errno.EINVAL, "it is there and is no file", str(place))
-    new = NewFile(real, pieces, ending=os.urandom(4).hex())
+    remove_leftovers(real.parent, real.name)
+    ending = f"{UNFINISHED.removeprefix('.')}{os.urandom(4).hex()}"
+    new = NewFile(real, pieces, ending=ending, locked=True)
     try:
         new.move(real)
     finally:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from engine.branches import BENCHMARKS
 from engine.errors import InputError, Problem, StoreError
-from engine.files import is_stream, sync, write_named
+from engine.files import UNFINISHED, is_stream, remove_leftovers, sync, write_named
 
-_UNFINISHED: Final = ".unfinished-"
 _OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
 
 
@@ -91,8 +89,8 @@ class UnfinishedFolder:
         ):
             around = place
         for folder in (place.parent, place):
-            _remove_leftovers(folder, place.name)
-        self.path = around / f".{place.name}{_UNFINISHED}{secrets.token_hex(4)}"
+            remove_leftovers(folder, place.name)
+        self.path = around / f".{place.name}{UNFINISHED}{secrets.token_hex(4)}"
         self.path.mkdir()
         # says that its process is alive, and ends with it
         self._lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -102,17 +100,6 @@ class UnfinishedFolder:
         """Remove what was not moved."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
-
-
-def _remove_leftovers(folder: Path, name: str) -> None:
-    for leftover in folder.glob(f".{glob.escape(name)}{_UNFINISHED}*"):
-        with suppress(OSError):  # somebody else's, or its process is alive
-            lock = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(leftover, ignore_errors=True)
-            finally:
-                os.close(lock)
 
 
 def _write_documents(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:

@@ -21,6 +21,7 @@ from typing import Final
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
+from engine.files import NewFile, write_named
 from engine.report.conversation import COLUMNS, cell, escaped, quoted_block
 from engine.report.writing import UnfinishedFolder, refuse_taken, write_folder
 from engine.store.database import open_store
@@ -186,6 +187,34 @@ def test_what_a_killed_export_leaves_is_beside_its_folder_and_goes_with_the_next
     alive.discard()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert [path.name for path in place.iterdir()] == ["transcript.md"]
+
+
+KILLED_FILE = """
+import os, sys
+from pathlib import Path
+from engine.files import write_named
+
+def pieces():
+    yield "what was said"
+    os.kill(os.getpid(), 9)
+
+write_named(Path(sys.argv[1]), pieces())
+"""
+
+
+def test_what_a_killed_export_leaves_of_a_file_goes_with_the_next(tmp_path: Path) -> None:
+    place = tmp_path / "all.csv"
+    done = subprocess.run([sys.executable, "-c", KILLED_FILE, str(place)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    refuse_taken(place, force=False, folder=False)
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".all.csv.unfinished-")
+
+    alive = NewFile(place, ["half"], ending="unfinished-1", locked=True)  # of one at work
+    write_named(place, ["all"])
+    assert sorted(tmp_path.iterdir()) == sorted([place, alive.path])
+    alive.discard()
+    assert place.read_text("utf-8") == "all"
 
 
 def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_path: Path) -> None:
