@@ -12,7 +12,6 @@ import pytest
 
 from tests.tui.idle import waiting_for_idleness
 from tests.tui.theatre import USUAL, Pilot, Theatre
-from tui import app
 from tui.screens import results
 from tui.state import feeds
 
@@ -28,13 +27,6 @@ def works_in_no_time() -> Iterator[None]:
     """How long this machine took over something says nothing of when it is due by the theatre's
     clock."""
     with patch.object(feeds, "SHARE", 0), patch.object(results, "SHARE", 0):
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def looks_rarely() -> Iterator[None]:
-    """By itself, in time that is hurried through; a test has the app look when it wants it to."""
-    with patch.object(app, "hertz", lambda _environ, *, slow: 0.5):
         yield
 
 
