@@ -102,7 +102,9 @@ def test_what_inspect_wrote_comes_in_is_searched_judged_again_and_goes_out(
     logs, root = tmp_path / "logs", tmp_path / "ours"
     subprocess.run([python, "-c", WRITE, str(logs), form], check=True)
     root.mkdir()
-    config = CONFIG.replace("id: holds", "id: mockllm-model")
+    config = CONFIG.replace("id: holds", "id: mockllm-model").replace(
+        "num_samples: 1", "num_samples: 2"
+    )
     root.joinpath("config.yaml").write_text(config, "utf-8")
 
     def said_by(*words: str) -> str:
