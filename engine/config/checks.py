@@ -132,7 +132,7 @@ def contradictions(document: YamlDocument, offline_models: Collection[str]) -> l
 def _both_words(document: YamlDocument) -> Iterator[Problem]:
     for old, new in _OLD_WORDS.items():
         if old in document.data and new in document.data:
-            what = f"this is the old name of `{new}`, which stands here too"
+            what = f"is the old name of `{new}`, which stands here too"
             yield document.problem((old,), what, hint=f"delete `{old}`", of_key=True)
 
 
@@ -359,7 +359,7 @@ def _demographic_problems(document: YamlDocument) -> list[Problem]:
 def warnings_of(document: YamlDocument) -> tuple[str, ...]:
     """Notes about what is allowed, but probably not intended. They never show a value."""
     warnings = [
-        _warning(document, (old,), f"this is the old name of `{new}`; please rename it")
+        _warning(document, (old,), f"is the old name of `{new}`; please rename it")
         for old, new in _OLD_WORDS.items()
         if old in document.data
     ]
