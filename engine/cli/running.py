@@ -237,6 +237,9 @@ def _named_parts(
     # a word near a benchmark's name, or of a folder that cannot be read, is no id
     is_name = any(nearest_word(word, known) or lexists(folder / word) for word in ids)
     if not ids or is_name or not session.store_path.exists():
+        if (unit := next((word for word in ids if "__" in word), None)) is not None:
+            hint = "name benchmarks, or nothing; ids are known from the first run on"
+            raise InputError(Problem(f"{unit!r} is not known: nothing was run here yet", hint=hint))
         return session.benchmarks(words), {}
     if len(named) > 1:
         what = "ids are those of one benchmark, or of any"

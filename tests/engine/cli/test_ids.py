@@ -16,6 +16,9 @@ from engine.errors import InputError
 from engine.store.database import create_store
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
+from tests.approval import approve
+from tests.engine.commands import crosswind
+from tests.engine.small_workspace import small_workspace
 
 PLAYED = ConversationKey("m01_s007_v02", "steadfast")
 
@@ -147,3 +150,9 @@ def test_a_target_is_told_from_an_id(small: Reader) -> None:
         find(small, "steadfast")
     with pytest.raises(InputError, match=r"nothing with the id 'stead'"):
         find(small, "stead")
+
+
+def test_an_id_before_anything_was_run_is_not_taken_for_a_benchmark(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    told = crosswind(place.root, "run", "giving-in", "m01_s001_v01__holds", "--yes", code=2)
+    approve(told.err)
