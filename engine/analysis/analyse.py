@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.analysis.comparability import ExposedConversation, Exposure, GuessedAxis, group_checks
@@ -330,6 +330,22 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
     ]
 
 
+def _left_out_notes(left_out: LeftOut) -> Iterator[str]:
+    gone = left_out.conversations - left_out.samples
+    if gone:
+        yield (
+            f"{gone:,} stored conversations are not part of the present benchmark and are not "
+            "counted."
+        )
+    if left_out.samples:
+        yield (
+            f"{left_out.samples:,} stored conversations are samples beyond `num_samples` under "
+            "`generation:` in config.yaml and are not counted."
+        )
+    if left_out.targets:
+        yield f"Targets no longer in the configuration: {', '.join(left_out.targets)}"
+
+
 def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
     notes = []
     if shares:
@@ -344,20 +360,7 @@ def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
         )
     if about.scripted_note:
         notes.append(about.scripted_note)
-    gone = about.left_out.conversations - about.left_out.samples
-    if gone:
-        notes.append(
-            f"{gone:,} stored conversations are not part of the present benchmark and are not "
-            "counted."
-        )
-    if about.left_out.samples:
-        notes.append(
-            f"{about.left_out.samples:,} stored conversations are samples beyond `num_samples` "
-            "under `generation:` in config.yaml and are not counted."
-        )
-    if about.left_out.targets:
-        targets_gone = ", ".join(about.left_out.targets)
-        notes.append(f"Targets no longer in the configuration: {targets_gone}")
+    notes += _left_out_notes(about.left_out)
     for judge, count in about.other_judges.items():
         notes.append(
             f"{count:,} conversations count by the verdicts of {judge}, which is not a judge of "
