@@ -106,7 +106,8 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
 
         # what a model wrote, and the conversations once more, blind
         one.press("5", "Your turn", "to review")
-        one.press("\ra", "approved")
+        one.press("\r", "What becomes of")
+        one.press("a", "approved")
         one.press("u", "undone: approve")
         one.press(":", "a command, a benchmark")
         one.press("label\r", "0 of 24 labelled", "reply 1", gone="Your turn")
