@@ -272,7 +272,8 @@ def _answered(place: Destination, listing: ModelListing) -> Diagnostic:
         return _finding(place, Severity.OK, sentence)
     no_key = refuses_key(status, body)
     # a key that may call and not list is answered like a wrong one, but for the words
-    may_not_list = status == 403 or (no_key and any(word in body.lower() for word in _MAY_NOT_LIST))
+    says_so = any(word in body.lower() for word in _MAY_NOT_LIST)
+    may_not_list = says_so if no_key else status == 403
     if place.key is None and (no_key or may_not_list):
         return _finding(
             place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"

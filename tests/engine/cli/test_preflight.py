@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,13 +16,15 @@ from engine.cli.pricing import checked
 from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.doctor.examination import DoctorOptions, examine
+from engine.doctor.findings import Effect
 from engine.doctor.reachability import is_listed, model_names
 from engine.pipeline.order import Order
 from engine.providers.http.connector import system_trust
 from engine.store.lock import hold_workspace
 from tests.approval import approve
 from tests.engine.commands import Said, Somebody, crosswind
-from tests.engine.wire.hostile import hostile
+from tests.engine.wire.hostile import answer, hostile
 from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -84,6 +87,27 @@ def test_a_gateway_that_refuses_a_key_with_a_400_stops_the_run_as_well(place: Wo
     assert refusal in run(place, code=2).err
     assert place.server.counters.by_role == {}
     assert refusal in crosswind(place.root, "doctor", code=1).out
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "effect"),
+    [
+        (401, b"Incorrect API key provided", Effect.STOPS),
+        (403, b"Invalid API key", Effect.STOPS),
+        (403, b"Forbidden", Effect.NONE),
+        (403, b"Missing scopes: api.model.read", Effect.NONE),
+        (401, b"You have insufficient permissions. Missing scopes: api.model.read", Effect.NONE),
+    ],
+)
+def test_a_refused_key_is_told_from_one_that_may_not_list(
+    place: Workplace, status: int, words: bytes, effect: Effect
+) -> None:
+    refusal = answer(b'{"error": {"message": "%b"}}' % words, b"", status)
+    with hostile([refusal]) as [url]:
+        configure(place, base_url=url)
+        asked = DoctorOptions(place.root, named=True)
+        [found] = [one for one in examine(asked) if one.subject == urlsplit(url).netloc]
+    assert found.effect is effect
 
 
 def test_a_model_that_a_whole_list_does_not_have_stops_a_run_and_is_found_by_doctor(
