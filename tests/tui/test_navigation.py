@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,10 +15,13 @@ from textual.widgets import Input
 
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
+from engine.store.reader import Reader
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, shell
+from tests.waiting import PATIENCE_S, until
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, key_actions
 from tui.navigation import MAIN_SCREENS, SCREENS, load
+from tui.screens import line_dialogs
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.conversations import AllScreen
@@ -26,6 +31,7 @@ from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.palette import commands, matching
+from tui.state.found_ids import FoundId, MetricNames, find
 
 
 def where(pilot: Pilot) -> str:
@@ -308,6 +314,31 @@ async def test_an_id_that_is_not_there_is_said_and_changes_nothing(
     assert "No metric, scenario or conversation has that name." in on_screen(pilot)
     await pilot.press("escape")
     assert isinstance(pilot.app.screen, LiveScreen)
+
+
+async def test_a_key_after_enter_does_not_take_the_choice_back(
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await theatre.prepare()
+    take = await theatre.play()
+    await theatre.tick(pilot)
+    await pilot.press("i", *str(take.key))
+    await theatre.answered(pilot)
+    found = Event()
+
+    def find_late(reader: Reader, typed: str, metrics: MetricNames) -> list[FoundId]:
+        assert found.wait(PATIENCE_S)
+        return find(reader, typed, metrics)
+
+    monkeypatch.setattr(line_dialogs, "find", find_late)
+    line = pilot.app.screen.query_one(Input)
+    typed = line.value
+    pilot.app.simulate_key("enter")
+    pilot.app.simulate_key("5")
+    await asyncio.to_thread(until, lambda: line.value != typed)
+    found.set()
+    await theatre.answered(pilot)
+    assert isinstance(pilot.app.screen, ConversationScreen)
 
 
 async def test_the_palette_answers_ids_from_the_store(theatre: Theatre, pilot: Pilot) -> None:

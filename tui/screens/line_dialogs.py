@@ -59,7 +59,9 @@ class _ChoosingScreen(TypingScreen[ResultT]):
         return [self._list]
 
     def _begin_choosing(self, typed: str) -> None:
-        self.run_worker(self._choose(typed), group="answer", exclusive=True)
+        # in a group of its own: a letter typed after Enter asks for another list, which would
+        # cancel the choice
+        self.run_worker(self._choose(typed), group="choice", exclusive=True)
 
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._found[message.index])
