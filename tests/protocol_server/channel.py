@@ -28,6 +28,12 @@ class Channel:
         self.reusable = False
         """Whether the connection is fit for another request: the answer ended as HTTP wants it."""
 
+    @property
+    def client_port(self) -> int:
+        """Of the client's end of the connection; 0 where there is none."""
+        peer: tuple[str, int] | None = self._transport.get_extra_info("peername")
+        return peer[1] if peer else 0
+
     def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """A whole answer at once."""
         self._held.append(_head(status, {**headers, "content-length": str(len(body))}) + body)

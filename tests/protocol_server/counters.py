@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +28,8 @@ class Counters:
     """Of requests that are over: what happened, a fault by its name or an error by its status."""
     concurrent: int = 0
     """Requests to models that are being answered."""
+    clients: Sequence[int] = ()
+    """Ports of the clients whose requests these are."""
     concurrent_max: int = 0
     connections: int = 0
     """Open now."""
@@ -52,6 +54,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.concurrent = 0
+        self.clients: Counter[int] = Counter()
         self.connections = 0
         self.clear()
 
@@ -67,14 +70,16 @@ class Tally:
         self.bytes_in = self.bytes_out = 0
         self.input_tokens = self.output_tokens = 0
 
-    def begin(self, model: str, role: str) -> None:
+    def begin(self, model: str, role: str, client: int) -> None:
         self.by_model[model] += 1
         self.by_role[role] += 1
         self.concurrent += 1
+        self.clients[client] += 1
         self.concurrent_max = max(self.concurrent_max, self.concurrent)
 
-    def end(self, outcome: str) -> None:
+    def end(self, outcome: str, client: int) -> None:
         self.concurrent -= 1
+        self.clients[client] -= 1
         self.by_outcome[outcome] += 1
         self.successes += outcome == ANSWERED
 
@@ -95,6 +100,7 @@ class Tally:
             by_role=dict(self.by_role),
             by_outcome=dict(self.by_outcome),
             concurrent=self.concurrent,
+            clients=sorted(+self.clients),
             concurrent_max=self.concurrent_max,
             connections=self.connections,
             connections_made=self.connections_made,

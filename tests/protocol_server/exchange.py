@@ -153,7 +153,7 @@ class _Exchange:
         request, cap = self._request, self._settings.cap
         with self._service.counting() as tally:
             if cap is None or tally.concurrent < cap:
-                tally.begin(request.model, request.role.value)
+                tally.begin(request.model, request.role.value, self._channel.client_port)
                 self._open = True
                 self._channel.on_end = self._end
                 return True
@@ -169,7 +169,7 @@ class _Exchange:
         self._open = False
         whole = self._spoken >= self._pieces
         with self._service.counting() as tally:
-            tally.end(self._outcome)
+            tally.end(self._outcome, self._channel.client_port)
             tally.bill(self._tokens, self._tokens.output if whole else self._spoken)
             tally.bytes_out += self._channel.bytes_out
             tally.refusals += self._rejected_with == 429

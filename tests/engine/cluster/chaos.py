@@ -92,7 +92,8 @@ def _kill(
     chance, killed = random.Random(57), 0
 
     def busy() -> list[psutil.Process]:
-        return [process for process in workers() if asks(process, server)]
+        asking = set(server.counters.clients)
+        return [process for process in workers() if asking & own_ports(process, server)]
 
     while killed < most and engine.poll() is None:
         answered = server.counters.successes + BETWEEN
@@ -105,12 +106,13 @@ def _kill(
     return killed
 
 
-def asks(process: psutil.Process, server: ProtocolServer) -> bool:
+def own_ports(process: psutil.Process, server: ProtocolServer) -> set[int]:
+    """Of its connections to the server, those without a call in hand included."""
     try:
         links = process.net_connections()
     except psutil.Error:  # it ended meanwhile
-        return False
-    return any(link.raddr and link.raddr.port == server.port for link in links)
+        return set()
+    return {link.laddr.port for link in links if link.raddr and link.raddr.port == server.port}
 
 
 def _workplace(root: Path, server: ProtocolServer, rows: int) -> Workplace:
