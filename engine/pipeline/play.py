@@ -110,7 +110,7 @@ class PlannedConversation:
 
 
 class TakeInputs:
-    """Digests of the current inputs of conversations, cached."""
+    """Digests of the current inputs of conversations, cached for one scenario at a time."""
 
     def __init__(self, definition: Definition, config: Config) -> None:
         self._definition = definition
@@ -118,6 +118,7 @@ class TakeInputs:
         self._user_digest = model_digest(config.user_model)
         self._targets = {target.id: target for target in config.targets}
         self._target_digests = {target.id: model_digest(target) for target in config.targets}
+        self._scenario: int | None = None
         self._of_scenario: dict[tuple[int, str | None, AnswerForm], Mapping[str, str]] = {}
         self._depends: dict[tuple[int, str, AnswerForm], Mapping[str, str]] = {}
 
@@ -130,8 +131,13 @@ class TakeInputs:
         """The digests for a conversation, equal for all its samples. Only "target" and the system
         prompt depend on the target."""
         key = (wanted.scenario.seq, wanted.key.target_id, form)
-        # cached: else metric and scenario would be hashed for each of 30,000 conversations
+        # cached: else metric and scenario would be hashed for each of 30,000 conversations; those
+        # of one scenario follow each other
         if key not in self._depends:
+            if self._scenario != wanted.scenario.seq:
+                self._scenario = wanted.scenario.seq
+                self._of_scenario.clear()
+                self._depends.clear()
             target = self._target_digests[wanted.key.target_id]
             self._depends[key] = {**self._with_any_target(wanted, form), "target": target}
         return self._depends[key]
