@@ -194,6 +194,15 @@ def _decoder(hint: Any) -> Convert | None:
     return None
 
 
+_NAME_LENGTH: Final = 80
+"""The most characters of a text that many rows are likely to share."""
+
+
+def _shared_name(text: str) -> str:
+    """Hold each id, name and digest once for all rows."""
+    return sys.intern(text) if len(text) <= _NAME_LENGTH else text
+
+
 _TEXTS: Final = msgspec.json.Decoder(dict[str, str])
 
 
@@ -342,5 +351,6 @@ _DECODERS: Final[Mapping[Any, Convert]] = {
     bool: bool,
     RareFlag: bool,
     datetime: utc_datetime,
+    str: _shared_name,
     Mapping[str, str]: _shared_texts,
 }
