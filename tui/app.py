@@ -24,6 +24,7 @@ from textual.timer import Timer
 from engine.display import clean, is_monochrome, one_line, wants_ascii
 from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
+from engine.memory import EVERY_S, free_unused
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import HasKeymap, Hinting, key
 from tui.navigation import MAIN_SCREENS, PLACES, Navigator, OpenedScreen, ShownNotice, preload
@@ -287,6 +288,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
             changed.subscribe(self, partial(self._lend, lent=lent), immediate=True)
         self.screen_change_signal.subscribe(self, self.forget_notices, immediate=True)
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
+        self.set_interval(EVERY_S, free_unused)
         # slow work starts after the first frame
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()

@@ -23,7 +23,6 @@ from engine.facts import NoteKind
 from engine.files import digest_on_disk
 from engine.identity import digest
 from engine.jury import Counts
-from engine.memory import give_back
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.counting import counts_of, counts_without_files
 from engine.pipeline.results import CountedResults, counted_of, take_counts, verdicts_left_out
@@ -55,7 +54,6 @@ async def write_files(
     relative to the benchmark's folder."""
     # off the loop: writing the files of a large benchmark takes seconds
     report, decided = await asyncio.to_thread(_mirror, bench, edits, only)
-    await asyncio.to_thread(give_back)
     await _remember(bench, report, decided)
     return report
 

@@ -16,7 +16,7 @@ from typing import Final
 from engine.config.workspace import Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
-from engine.memory import use_one_heap
+from engine.memory import free_regularly, use_one_heap
 from engine.pipeline.fault_log import append_to_log, traceback_text
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
@@ -141,12 +141,14 @@ async def serve(
     except CrosswindError as error:
         engine.warn(UNREACHABLE.format(error))
     logging = asyncio.create_task(_log_pauses(engine, settings.root))
+    freeing = asyncio.create_task(free_regularly())
     try:
         on_ready()
         result = await engine.serve(order)
         append_to_log(settings.root, _end_words(result))
         return result
     finally:
+        freeing.cancel()
         logging.cancel()
         # after errors too: watchers are told goodbye, and do not take the silence for a crash
         await server.close()
