@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from engine.display import one_line
 from engine.doctor.findings import Area, Diagnostic, Effect, Severity
@@ -236,11 +236,11 @@ def _second_opinion(place: Destination, longest_s: float) -> str:
     """What another HTTP client says where ours failed; empty where it fails, too."""
     url, headers = _question(place)
     try:
-        with httpx.Client(
+        with httpx2.Client(
             verify=system_trust(), proxy=proxy_for(url), trust_env=False, timeout=longest_s
         ) as client:
             status = client.get(url, headers=headers).status_code
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, InputError):
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, InputError):
         return ""
     return f"; another HTTP client is answered with {status}: this is a fault of Crosswind's own"
 
