@@ -42,22 +42,6 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 
 
 def export(arguments: ExportCommand) -> int:
-    if arguments.filter is not None and arguments.format in {*_RESULTS, "site", "archive"}:
-        hint = "--filter goes with csv, jsonl, md, labels and inspect"
-        what = f"{arguments.format} holds results, which are of all that counts"
-        raise InputError(Problem(what, hint=hint))
-    if arguments.format in _RESULTS:
-        from engine.cli.reporting import export_results  # what is exported here knows no figures
-
-        return export_results(arguments)
-    if arguments.format == "site":
-        from engine.cli.publishing import site
-
-        return site(arguments)
-    if arguments.format == "archive":
-        from engine.cli.archiving import export_archive
-
-        return export_archive(arguments)
     session = open_to_read(arguments.workspace)
     place, is_folder = arguments.out, arguments.format in _FOLDERS
     if place is None and is_folder:
@@ -88,7 +72,6 @@ def export(arguments: ExportCommand) -> int:
 
 
 _LINES: Final = {"csv": csv_lines, "jsonl": json_lines, "labels": label_lines}
-_RESULTS: Final = frozenset({"html", "rates"})
 _LOGS: Final = {"inspect": eval_file, "inspect-json": json_file}
 _FOLDERS: Final = {
     "md": "one document a conversation",

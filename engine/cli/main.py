@@ -103,7 +103,7 @@ def _outer_cause(error: Exception) -> str | None:
 
 def dispatch(command: CliCommand) -> int:
     if not isinstance(command, OpenApp):
-        return _loaded(*command.runs.split("."))(command)
+        return _loaded(*command.carried_out_by().split("."))(command)
     if command.version:
         # 19 ms, more than half of what `--help` takes to load
         from importlib.metadata import version

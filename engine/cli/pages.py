@@ -11,8 +11,11 @@ from typing import Final
 
 from engine.analysis.calibration import Calibration
 from engine.analysis.figures import Analysis
+from engine.analysis.overall import overall
+from engine.cli.commands.results import ExportCommand
 from engine.cli.console import out
-from engine.cli.session import Session
+from engine.cli.reporting import counted_results
+from engine.cli.session import Session, open_to_read
 from engine.config.secret_values import secret_values
 from engine.config.secrets import Environment
 from engine.errors import InputError, Problem
@@ -20,12 +23,35 @@ from engine.files import is_stream, open_regular, write_named
 from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.report.hidden_keys import HIDDEN, spellings
 from engine.report.html.page import calibration_page, html_report
-from engine.report.html.view import GENERATOR, Evidence
+from engine.report.html.view import GENERATOR, MOST_EVIDENCE, Evidence, evidence_of
 from engine.store.reader import Reader
 
+_PAGE: Final = "results.html"
 _ENDS: Final = (".html", ".htm")
 _LOOKED_AT: Final = 2_000
 """Bytes at the beginning of a page in which its generator is looked for."""
+
+
+def export_page(arguments: ExportCommand) -> int:
+    """Write the results as a page for a browser. Raises `InputError`."""
+    session = open_to_read(arguments.workspace)
+    names = session.benchmarks(arguments.names)
+    page = HtmlPage.of(str(arguments.out or _PAGE), session)
+    most_evidence = MOST_EVIDENCE // max(1, len(names))
+    every: list[Analysis] = []
+    evidence: dict[str, Sequence[Evidence]] = {}
+    with session.reader() as reader:
+        for name, counted in counted_results(session, reader, names, fresh=arguments.fresh):
+            every.append(counted.analysis)
+            judged = counted.stored.counting
+            # but at least one piece of each metric
+            most = max(most_evidence, len(counted.analysis.metrics))
+            evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
+    together = overall(every)
+    # one benchmark alone has nothing to be put together with
+    alone = [together] if arguments.overall else every
+    page.write_results(names, alone if len(alone) < 2 else [together, *every], evidence)
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

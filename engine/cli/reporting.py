@@ -1,4 +1,4 @@
-"""`crosswind results`: a table, JSON or a methods text; and results as files."""
+"""`crosswind results`: a table, JSON or a methods text; and rates as CSV."""
 
 from __future__ import annotations
 
@@ -28,12 +28,9 @@ from engine.config.schema import config_of
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.pipeline.results import CountedResults, counted_of
-from engine.report.html.view import MOST_EVIDENCE, Evidence, evidence_of
 from engine.report.writing import refuse_ours, refuse_taken, write_file
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
-
-_PAGE: Final = "results.html"
 
 
 def results(arguments: ResultsCommand) -> int:
@@ -42,7 +39,7 @@ def results(arguments: ResultsCommand) -> int:
     gates = parse_gates(arguments.fail_under)
     targets = _targets(session, arguments.target)
     with session.reader() as reader:
-        counted = _counted_results(session, reader, names, fresh=arguments.fresh)
+        counted = counted_results(session, reader, names, fresh=arguments.fresh)
         analyses = {name: counted.analysis for name, counted in counted}
     every = list(analyses.values())
     together = overall(every)
@@ -65,52 +62,32 @@ def results(arguments: ResultsCommand) -> int:
     return outcome.exit_code
 
 
-def export_results(arguments: ExportCommand) -> int:
-    """Write the results as a page for a browser or as CSV. Raises `InputError`."""
+def export_rates(arguments: ExportCommand) -> int:
+    """Write the rates as CSV. Raises `InputError`."""
     session = open_to_read(arguments.workspace)
-    names = session.benchmarks(arguments.names)
-    page = None
-    if arguments.format == "html":
-        # 0.1 s for the templates and what knows models and keys, which a table does not need
-        from engine.cli.pages import HtmlPage
-
-        page = HtmlPage.of(str(arguments.out or _PAGE), session)
-    elif arguments.out is not None:
-        refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
-        refuse_taken(arguments.out, force=arguments.force, folder=False)
-    most_evidence = MOST_EVIDENCE // max(1, len(names))
-    analyses: dict[str, Analysis] = {}
-    evidence: dict[str, Sequence[Evidence]] = {}
+    names, place = session.benchmarks(arguments.names), arguments.out
+    if place is not None:
+        refuse_ours(place, root=session.workspace.root, store=session.store_path)
+        refuse_taken(place, force=arguments.force, folder=False)
     with session.reader() as reader:
-        for name, counted in _counted_results(session, reader, names, fresh=arguments.fresh):
-            analyses[name] = counted.analysis
-            if page is not None:
-                judged = counted.stored.counting
-                # but at least one piece of each metric
-                most = max(most_evidence, len(counted.analysis.metrics))
-                evidence[name] = evidence_of(counted.outcomes, judged, session.config.jury, most)
-    every = list(analyses.values())
-    together = overall(every)
-    if page is not None:
-        # one benchmark alone has nothing to be put together with
-        alone = [together] if arguments.overall else every
-        page.write_results(names, alone if len(alone) < 2 else [together, *every], evidence)
-        return 0
+        counted = counted_results(session, reader, names, fresh=arguments.fresh)
+        analyses = {name: counted.analysis for name, counted in counted}
+    together = overall(list(analyses.values()))
     rows = _rates_of_all(together) if arguments.overall else _rates(analyses)
-    if arguments.out is None:
+    if place is None:
         for line in rows:
             sys.stdout.write(line)
     else:
-        write_file(arguments.out, rows)
+        write_file(place, rows)
     return 0
 
 
 def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
     """The analysis of each benchmark, from the verdicts that are stored now."""
-    return {name: counted.analysis for name, counted in _counted_results(session, reader, names)}
+    return {name: counted.analysis for name, counted in counted_results(session, reader, names)}
 
 
-def _counted_results(
+def counted_results(
     session: Session,
     reader: Reader,
     names: Iterable[str],

@@ -17,6 +17,7 @@ from engine.cli.commands.typed import (
     several,
     words,
 )
+from engine.errors import InputError, Problem
 
 
 class ResultsCommand(CliCommand):
@@ -119,3 +120,20 @@ class ExportCommand(CliCommand):
         "app: outcome:fail target:gpt is:split -who:age=old",
     )
     force: bool = flag("replace what is there")
+
+    def carried_out_by(self) -> str:
+        other = _OF_RESULTS.get(self.format)
+        if other is not None and self.filter is not None:
+            hint = "--filter goes with csv, jsonl, md, labels and inspect"
+            what = f"{self.format} holds results, which are of all that counts"
+            raise InputError(Problem(what, hint=hint))
+        return other or self.runs
+
+
+_OF_RESULTS: Final = {
+    "html": "pages.export_page",
+    "rates": "reporting.export_rates",
+    "site": "publishing.site",
+    "archive": "archiving.export_archive",
+}
+"""What writes the formats that hold results: each loads what the others do not need."""

@@ -89,6 +89,11 @@ class CliCommand:
             value = given.get(name, argument.default)
             setattr(self, name, [*value] if isinstance(value, list) else value)
 
+    def carried_out_by(self) -> str:
+        """As `runs`, where that depends on the arguments. Raises `InputError` if they do not go
+        together."""
+        return self.runs
+
     @classmethod
     def word(cls) -> str:
         """What is typed for it."""
