@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from engine.config.workspace import Workspace
-from engine.errors import DONE, FAILED, STOPPED, CrosswindError
+from engine.cluster.pool import AgentPool
+from engine.config.schema import Config
+from engine.config.workspace import LOG_FILE, Workspace
+from engine.errors import DONE, FAILED, STOPPED, CrosswindError, InputError, Problem
 from engine.facts import NoteKind
 from engine.memory import free_regularly, use_one_heap
 from engine.pipeline.fault_log import append_to_log, traceback_text
@@ -40,6 +43,9 @@ EDITED: Final = "{} was edited since this run began: the change counts from the 
 LOOK_SECONDS: Final = 0.25
 """Seconds of CPU time for checking the store before an engine begins. CPU time, so that the result
 does not depend on other load; `crosswind doctor` checks for longer."""
+
+_OF_WORKERS: Final = ("distributed", "cryptography")
+"""What workers need; an optional extra."""
 
 MOVED: Final = "the engine is reached at {}: {}"
 
@@ -119,11 +125,35 @@ def hosted_engine(settings: EngineSettings, *, linger: float) -> Iterator[Engine
         engine = Engine(open_pipeline, linger=linger, edited=edits.warnings, warn=warn)
         store.on_trouble(engine.trouble_from_thread)
         if settings.workers or config.cluster is not None:
-            # imported here: it loads a hundred modules that runs without agents do not need
-            from engine.service.agents import open_agents
-
-            engine.agents = open_agents(settings, config, given, engine)
+            engine.agents = _open_agents(settings, config, given, engine)
         yield engine
+
+
+def _open_agents(
+    settings: EngineSettings, config: Config, given: GivenValues, engine: Engine
+) -> AgentPool:
+    """Open a pool of agents; nothing connects before it is started. Raises `InputError` if a
+    package that workers need is missing."""
+    _require_extra()
+    from engine.cluster.dask_agents import agents_here, agents_of_cluster  # loads Dask
+
+    log = settings.root / LOG_FILE
+    if settings.workers or config.cluster is None:
+        source = agents_here(settings.workers, settings.root, log)
+    else:
+        source = agents_of_cluster(config.cluster.scheduler, settings.root, log)
+    return AgentPool(
+        source, given.values, on_note=engine.warn, on_waiting=engine.waiting_for_workers
+    )
+
+
+def _require_extra() -> None:
+    missing = [name for name in _OF_WORKERS if find_spec(name) is None]
+    if missing:
+        are = "are" if missing[1:] else "is"
+        what = f"workers need {' and '.join(missing)}, which {are} not installed"
+        hint = "pip install 'crosswind[cluster]', or pipx inject crosswind distributed cryptography"
+        raise InputError(Problem(what, hint=hint))
 
 
 async def serve(
