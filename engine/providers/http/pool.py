@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from weakref import WeakSet
 
+from engine.providers.http.application import ApplicationTransport
 from engine.providers.http.connection import READ_AT_ONCE, HttpConnection, UnansweredError
 from engine.providers.http.connector import (
     Connector,
@@ -239,13 +240,10 @@ def open_transport(where: Address, *, connect_s: float = CONNECT_S) -> Transport
     """The client for an address: our own for streams of chat protocols, httpx2 for applications,
     the provider's where only that will do. Raises `InputError` if the environment names an
     unusable proxy."""
-    # imported here, as few runs need them, and they are slow
     if where.key is not None:
+        # imported here: it loads OpenAI's client, 0.5 s of CPU that few runs need
         from engine.providers.http.official import OfficialTransport
 
         return OfficialTransport(where, connect_s=connect_s)
-    if not where.of_application:
-        return ConnectionPool(where, connect_s=connect_s)
-    from engine.providers.http.application import ApplicationTransport
-
-    return ApplicationTransport(where, connect_s=connect_s)
+    kind = ApplicationTransport if where.of_application else ConnectionPool
+    return kind(where, connect_s=connect_s)
