@@ -14,11 +14,11 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, named_scheduler
 from engine.config.secrets import Environment
 from engine.config.workspace import STORE_FILE, Workspace
+from engine.doctor.calls import call
 from engine.doctor.configuration import PartialConfiguration, key_findings, read_workspace
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted_findings
 from engine.doctor.models import (
     ModelInUse,
-    call,
     look_at_own_processes,
     model_findings,
     models_in_use,

@@ -453,7 +453,7 @@ def test_a_server_that_says_nothing_is_given_up_after_its_time(clinic: Clinic) -
 def test_a_port_that_does_not_answer_tls_is_told_from_one_that_accepts_nothing(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.doctor.models._CONNECT_S", 0.2)
+    monkeypatch.setattr("engine.doctor.calls._CONNECT_S", 0.2)
     monkeypatch.setattr("engine.doctor.reachability._TO_CONNECT", 0.2)
     with silent() as url:
         place = url.removeprefix("http://").removesuffix("/v1")
