@@ -9,6 +9,7 @@ from typing import Final
 
 from engine.cli.session import Session
 from engine.config.schema import ModelSpec
+from engine.doctor.preflight import missing_values
 from engine.errors import Problem
 from engine.pipeline.planner import Planner, RemainingWork
 from engine.store.reader import Reader
@@ -26,14 +27,8 @@ STOPS: Final = "note: this would stop the run before it begins: "
 
 def missing_for(session: Session, called: Sequence[ModelSpec]) -> Sequence[Problem]:
     """What these models lack to be called, as far as that can be told without asking a server."""
-    called = called_from_here(session, called)
-    if not any(spec.is_remote or spec.is_local for spec in called):
-        return ()
-    # 0.14 s, beside 0.8 s for all else that a run loads; scripted models do not need it
-    from engine.doctor.preflight import missing_values
-
     root, path = session.workspace.root, session.config.path
-    return missing_values(called, path, root, os.environ)
+    return missing_values(called_from_here(session, called), path, root, os.environ)
 
 
 def called_from_here(session: Session, called: Sequence[ModelSpec]) -> Sequence[ModelSpec]:

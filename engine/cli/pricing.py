@@ -19,6 +19,7 @@ from engine.cli.session import Session
 from engine.cli.trusting import pass_gate
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
+from engine.doctor.preflight import look_first
 from engine.errors import InputError, Problem
 from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.costs.estimate import FEWEST, LONGEST_WORDS, Estimator
@@ -342,9 +343,6 @@ def within_budget(priced: PricedOrder, budget: float) -> PricedOrder:
 def looked_first(session: Session, plans: Sequence[RunPlan]) -> Sequence[str]:
     """Warnings about the models that will be called; others may lack their keys. Raises
     `InputError` with what is certain to fail."""
-    # as slow to load as for `missing_for`
-    from engine.doctor.preflight import look_first
-
     called = called_from_here(session, called_by(plans))
     return look_first(called, session.config, session.workspace.root, os.environ)
 

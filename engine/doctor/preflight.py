@@ -18,7 +18,6 @@ from engine.config.secrets import Environment
 from engine.config.yaml_text import read_yaml
 from engine.doctor.findings import Diagnostic, Effect
 from engine.doctor.models import ModelInUse, in_use
-from engine.doctor.reachability import check_reachability, names_by_destination
 from engine.errors import InputError, Problem, merged_problems
 from engine.pipeline.models import function_place, unfit_local_model
 from engine.providers.functions.model import unusable_reason
@@ -76,6 +75,9 @@ async def _looked_at(
     environment: Environment,
 ) -> tuple[Sequence[Problem], Sequence[str]]:
     """The problems and the warnings about models and functions."""
+    # imported here: 40 ms for the HTTP clients, which what is said of keys does not need
+    from engine.doctor.reachability import check_reachability, names_by_destination
+
     wrong = [problem async for problem in _not_callable(calls, path, environment)]
     lacking = [(model, list(_missing(model))) for model in models]
     wanted = names_by_destination(model for model, problems in lacking if not problems)
