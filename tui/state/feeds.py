@@ -260,7 +260,7 @@ def _updated_rate(rate: Rate, count: TrackScore) -> Rate:
 def _read(watch: Watch, benchmark: str) -> ScoreCounts:
     """Read through a separate connection: in a large store it takes a while, and the watch must not
     wait."""
-    # 10 ms that the first frame does not wait for: nothing is scored by then
+    # 70 ms that the first frame does not wait for: nothing is scored by then
     from engine.pipeline.scores import ScoreCounts, scores
 
     store = watch.reader.path
