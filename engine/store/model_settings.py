@@ -64,9 +64,14 @@ class ModelSettings:
 
 
 def requested(settings: Settings) -> Settings:
-    """The settings that were sent."""
+    """The settings that were sent: whether nobody configured one or a server refused it, the
+    provider decides."""
     missing = {LEFT_OUT, *settings.get(LEFT_OUT, ())}
-    return {name: value for name, value in settings.items() if name not in missing}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in missing and value is not None
+    }
 
 
 def settings_words(settings: Settings) -> str:

@@ -34,8 +34,8 @@ def place(server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         target = {"model": "odd", "source": "mine", "base_url": f"{url}/v1"}
         target["system_prompt"] = "Be brief."
         targets = [
-            {**target, "id": name, "params": {"temperature": 0.5, "max_tokens": 300, "seed": seed}}
-            for name, seed in (("alpha", 7), ("beta", 8))
+            {**target, "id": name, "params": {"temperature": 0.5, "max_tokens": 300, **seed}}
+            for name, seed in (("alpha", {"seed": 7}), ("beta", {"seed": 8}), ("gamma", {}))
         ]
         judge = place.model("evaluator", params={"temperature": 0})
         place.configure(targets, evaluator_model=judge)
@@ -76,7 +76,7 @@ def test_settings_stand_in_every_outlet(place: Workplace, tmp_path: Path) -> Non
     folder = place.folder("own")
     [row] = json.loads((folder / "runs/alpha/conversations.json").read_text("utf-8"))
     [score] = json.loads((folder / "runs/alpha/scores.json").read_text("utf-8"))
-    result, _ = json.loads((folder / "results.json").read_text("utf-8"))
+    result, *_ = json.loads((folder / "results.json").read_text("utf-8"))
     assert row["_crosswind"]["settings"]["target"] == wanted
     assert row["_crosswind"]["settings"]["user_model"]["form"] == "json"
     assert score["_crosswind"]["settings"]["evaluator"]["temperature"] == 0
