@@ -240,7 +240,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
                 # where a key runs the benchmark under the cursor, there is one key that runs
                 return "" if word == "run" and hasattr(self.screen, "action_begin") else word
             case "stop":
-                return None if self.engine.pause_word in {"pause", "go on"} else ""
+                return None if self.engine.at_work and self.engine.pause_word else ""
             case "star":
                 return self._star_word()
             case "stars":

@@ -56,6 +56,7 @@ async def test_the_header_tells_scripted_parts_from_scripted_benchmarks(
         assert words in on_screen(pilot)
 
 
+@pytest.mark.terminal(200, 40)
 def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
     theatre.watch.link = None
 
@@ -66,6 +67,8 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         assert "was cut off" in on_screen(pilot)
+        assert "P go on" in on_screen(pilot)
+        assert "x stop" not in on_screen(pilot)
 
     theatre.perform(script)
 
