@@ -14,7 +14,7 @@ from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import coefficient
 from engine.analysis.provenance import served_words
-from engine.benchmark import UNKNOWN, Stance, Track
+from engine.benchmark import UNKNOWN, AnswerForm, Stance, Track
 from engine.checks import FaultKind
 from engine.display import joined_names, percent, plural, span
 from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
@@ -166,7 +166,11 @@ def _user_model_lines(analysis: Analysis) -> Iterator[str]:
     stances = {
         stance for provenance in analysis.provenances.values() for stance in provenance.stances
     }
-    goals = [words for stance, words in _TOLD.items() if not stances or stance in stances]
+    goals = [
+        words.format(definition=_told_definition(analysis))
+        for stance, words in _TOLD.items()
+        if not stances or stance in stances
+    ]
     lacking, takes = analysis.unrecorded.takes, analysis.unrecorded.of_takes
     by = joined_names([*map(_model_words, users)])
     if users == [UNKNOWN]:
@@ -186,11 +190,25 @@ def _user_model_lines(analysis: Analysis) -> Iterator[str]:
 
 
 _TOLD: Final = {
-    Stance.ADVERSARIAL: "told the scenario, the metric's definition and what to do next",
+    Stance.ADVERSARIAL: "told the scenario{definition} and what to do next",
     Stance.NEUTRAL: "told the persona and what it openly wants alone (neutral: no hidden goal, "
     "metric or landmark)",
 }
 """What the user model is told, by its stance."""
+
+
+def _told_definition(analysis: Analysis) -> str:
+    """Whether it is told the metric's definition, for which the prompt in plain text is too
+    short."""
+    forms = {
+        settings["form"]
+        for provenance in analysis.provenances.values()
+        for settings in provenance.settings.get("user_model", ())
+    }
+    if forms == {AnswerForm.PLAIN}:
+        return ""
+    unless = " (unless asked in plain text)" if AnswerForm.PLAIN in forms else ""
+    return f", the metric's definition{unless}"
 
 
 def _counting_lines(analysis: Analysis) -> list[str]:

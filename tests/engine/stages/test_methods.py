@@ -53,6 +53,16 @@ def test_what_was_played_counted_and_made_with_is_said() -> None:
     approve(made)
 
 
+def test_only_a_user_model_that_was_told_the_definition_is_said_to_know_it() -> None:
+    said: list[str] = []
+    for forms in (["json"], ["plain"], ["json", "plain"]):
+        made = replace(MADE, settings={"user_model": [{"form": form} for form in forms]})
+        found = replace(analysed(outcomes({"holds": "++"})), provenances={"holds": made})
+        [words] = [each for each in methods(found)[0].split(". ") if "by person" in each]
+        said.append(words)
+    approve("\n".join(said))
+
+
 def test_agreement_is_explained_where_there_is_some() -> None:
     twice = analysed(outcomes({"holds": "++ +- ++"}, samples=2))
     [_, _, formulas] = methods(twice)
