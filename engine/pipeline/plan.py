@@ -90,9 +90,6 @@ class RunPlan:
     """Ids of metrics and scenarios that a person must approve first."""
     rejected: Sequence[str] = ()
     """Ids of the metrics if a person rejected all of them; then nothing is planned."""
-    to_begin: Mapping[str, int] = field(default_factory=dict)
-    """By target: conversations of which nothing is stored, of written and of known unwritten
-    scenarios."""
     made: Mapping[Stage, set[str]] = field(default_factory=dict)
     """By stage: ids of rows of work of which there is a result."""
     wanted: Mapping[Stage, set[str]] = field(default_factory=dict)
@@ -100,8 +97,8 @@ class RunPlan:
     settled: frozenset[str] = frozenset()
     """Ids of conversations that are played and judged and need nothing, as far as was asked."""
     unwritten: UnwrittenWork = _NO_UNWRITTEN
-    new: int = 0
-    """Conversations of unwritten scenarios."""
+    new: Counter[str] = field(default_factory=Counter)
+    """By target: conversations of unwritten scenarios."""
 
     @property
     def total(self) -> CostEstimate:
@@ -278,9 +275,8 @@ def _following(
         _not_in(work, stale),
         calls,
         waiting=sorted(waiting),
-        to_begin=new + _missing_by_target(playings),
         unwritten=unwritten,
-        new=new.total(),
+        new=new,
     )
 
 
@@ -292,14 +288,6 @@ def _work_of(
     yield from scenarios.work if scenarios else ()
     yield from (playing.work for playing in playings)
     yield from (judging.work for judging in judgings)
-
-
-def _missing_by_target(playings: Iterable[PlannedConversation]) -> Counter[str]:
-    return Counter(
-        playing.wanted.key.target_id
-        for playing in playings
-        if playing.work.why is WorkReason.MISSING
-    )
 
 
 def _calls_of_judging(
@@ -421,7 +409,7 @@ def _assumptions(
     if metrics:
         conversations = _from_to(len(few.unwritten.keys), len(many.unwritten.keys))
     else:
-        conversations = Range.exactly(many.new)
+        conversations = Range.exactly(many.new.total())
     return [f"{what}{', '.join(parts)}, {number_words(conversations)} conversations"]
 
 

@@ -4,6 +4,7 @@ work. It only reads."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +31,7 @@ from engine.pipeline.models import (
     endpoint_of,
 )
 from engine.pipeline.order import Order, WorkReason
-from engine.pipeline.plan import number_words, plan_run
+from engine.pipeline.plan import RunPlan, number_words, plan_run
 from engine.pipeline.play import held_scenarios
 from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.scenario_edits import check_scenarios
@@ -302,7 +303,7 @@ class RemainingWork:
     metrics: int = 0
     """Metrics that lack scenarios and wait for no approval."""
     to_begin: Mapping[str, int] = field(default_factory=dict)
-    """By target: conversations not begun that wait for no approval."""
+    """By target: conversations that no run has announced yet and that wait for no approval."""
     called: Sequence[ModelSpec] = ()
     """The models that it takes."""
     to_judge_more: int = 0
@@ -316,7 +317,7 @@ class RemainingWork:
 
     @property
     def conversations(self) -> int:
-        """Conversations not begun, with all targets."""
+        """Conversations that no run has announced yet, with all targets."""
         return sum(self.to_begin.values())
 
     @property
@@ -343,7 +344,7 @@ class RemainingWork:
             len(waiting),
             is_required(bench.config, bench.name),
             len({unit.partition("_")[0] for unit in to_write}),
-            plan.to_begin,
+            plan.new + _unannounced(bench, plan),
             [part.spec for calls in plan.calls for part in calls.parts],
             sum(
                 work.stage is Stage.EVALUATE
@@ -356,3 +357,12 @@ class RemainingWork:
             corrections(bench, plan),
             seq,
         )
+
+
+def _unannounced(bench: BenchmarkContext, plan: RunPlan) -> Counter[str]:
+    """By target: conversations of written scenarios that are no row of work yet."""
+    missing = [
+        work for work in plan.work if (work.stage, work.why) == (Stage.SIMULATE, WorkReason.MISSING)
+    ]
+    rows = bench.reader.units(bench.name, Stage.SIMULATE, but=plan.settled) if missing else {}
+    return Counter(str(work.target) for work in missing if work.unit not in rows)

@@ -68,9 +68,7 @@ def requested(settings: Settings) -> Settings:
     provider decides."""
     missing = {LEFT_OUT, *settings.get(LEFT_OUT, ())}
     return {
-        name: value
-        for name, value in settings.items()
-        if name not in missing and value is not None
+        name: value for name, value in settings.items() if name not in missing and value is not None
     }
 
 

@@ -92,6 +92,14 @@ def test_a_pilot_leaves_the_rest_to_come(place: Place) -> None:
     approve(said)
 
 
+def test_what_a_stopped_run_announced_is_to_be_done_once(place: Place) -> None:
+    place.edit(place.config, "simulate: 8", "simulate: 1")
+    place.run(stages={Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
+    place.run_until(2)
+    assert counted(place)["to begin"] == 0
+    approve(crosswind(place.root, "status").words)
+
+
 def test_a_judgement_that_was_asked_for_and_not_made_is_no_missing_one(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
