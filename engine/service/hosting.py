@@ -194,6 +194,9 @@ def _logged(root: Path) -> Iterator[None]:
     except CrosswindError as error:
         append_to_log(root, f"ended: {error}")
         raise
+    except BrokenPipeError:
+        append_to_log(root, "ended: whoever read what it printed has gone")
+        raise
     except Exception as error:
         append_to_log(root, traceback_text(error))
         append_to_log(root, f"a bug in Crosswind: {type(error).__name__}; nothing stored is lost")

@@ -52,6 +52,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("script", "code", "said"),
     [
+        (
+            "$CW run --headless --yes 2>&1 >/dev/null | grep -m1 -q 00:00; "
+            "grep -q begins crosswind.log && ! grep 'a bug' crosswind.log",
+            0,
+            "",
+        ),
         ("$CW run --headless --yes <&- >&- 2>&- && $CW status --json <&- | grep -q spent", 0, ""),
         ("$CW --help >&-", 2, CLOSED),
         ("$CW status --json <&- >&-", 2, CLOSED),
