@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from engine.benchmark import ConversationKey, Speaker
-from engine.facts import Speech
+from dataclasses import replace
+
+from engine.benchmark import ConversationKey, Speaker, Stage
+from engine.facts import Speech, Writing
 from engine.link import Board, EngineState
 from tui.state.follower import AWAITED, DWELL, GLANCE, ROUND, Follower, FollowMode
 from tui.state.related import TakeRef
@@ -88,6 +90,9 @@ def test_a_target_stands_still_from_its_last_word_on() -> None:
     stalls.look(board(speech("s1"), said=7), 118.0)
     assert stalls.of("gpt", 118.0) == 8
     assert stalls.of_all(118.0) == 8
+    judged = Writing("b", Stage.EVALUATE, "s1", "reasoning: It")
+    stalls.look(replace(board(), writing=(judged,)), 118.0)
+    assert stalls.of_all(118.0) is None
 
 
 def test_what_is_waited_for_depends_on_who_is_to_speak() -> None:

@@ -981,6 +981,12 @@ async def test_scenarios_and_the_judge_s_reasons_stream_like_a_conversation(
     ]
     await theatre.tick(pilot)
     assert "persona: You are a baker.▍" in on_screen(pilot)
+    # of a conversation that nobody has followed here
+    theatre.link.writing = [
+        Writing(BENCHMARK, Stage.EVALUATE, "m01_s002_v01__steadfast", "reasoning: It gives in.")
+    ]
+    await theatre.tick(pilot)
+    assert "reasoning: It gives in.▍" in on_screen(pilot)
     theatre.link.writing = []
     await theatre.prepare()
     take = await theatre.begin()

@@ -154,10 +154,9 @@ def _then(board: Board | None) -> str:
 
 
 def writing_now(board: Board | None, benchmark: str) -> list[Writing]:
-    """What a model writes right now of metrics and scenarios."""
+    """What models write right now: metrics, scenarios, and what judges say."""
     written = () if board is None else board.writing
-    stages = _WRITING.values()
-    return [each for each in written if each.benchmark == benchmark and each.stage in stages]
+    return [each for each in written if each.benchmark == benchmark]
 
 
 def judging_blocks(board: Board | None, dialogue: Dialogue) -> list[Block]:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Speaker, Stage
 from engine.display import one_line, plural
-from engine.facts import CallMade, Fact, MessageSpoken, StateChanged, VerdictGiven
+from engine.facts import CallMade, Fact, MessageSpoken, StateChanged, VerdictGiven, Writing
 from engine.link import Board, EngineState, ModelLimit, Wait
 from engine.progress import Progress
 from engine.watch import BenchmarkInfo
@@ -42,6 +42,7 @@ class StallDetector:
     _pulses: dict[str, _LastSign] = field(default_factory=dict)
     _moved: set[str | None] = field(default_factory=set)
     """Targets with a fact since the last look; None stands for facts without a target."""
+    _written: Sequence[Writing] = ()
     _at: float | None = None
     """The time of the last activity."""
 
@@ -63,8 +64,9 @@ class StallDetector:
             if target in self._moved or lengths.get(target, 0) != pulse.said:
                 pulse.said, pulse.at = lengths.get(target, 0), now
                 self._moved.add(target)
+        written, self._written = self._written, () if board is None else board.writing
         # counting starts at the first look: earlier activity was not seen
-        if self._moved or self._at is None:
+        if self._moved or self._at is None or self._written != written:
             self._at = now
         self._moved.clear()
 
