@@ -116,6 +116,19 @@ def approve(value: object) -> None:
         pytest.fail("it prints another text than was approved:\n" + "\n".join(lines))
 
 
+def lines_with(text: str, *words: str) -> list[str]:
+    """The lines that hold one of these words, as they are read; each of the words stands in one."""
+    lines = text.splitlines()
+    missing = [one for one in words if not any(one in line for line in lines)]
+    assert not missing, f"{missing} not in:\n{text}"
+    return [" ".join(line.split()) for line in lines if any(one in line for one in words)]
+
+
+def sentences_with(text: str, *words: str) -> list[str]:
+    """The sentences that hold one of these words, however they are broken into lines."""
+    return lines_with(re.sub(r"(?<=[.!?]) ", "\n", " ".join(text.split())), *words)
+
+
 def _printed(value: object, changing: Mapping[str, str]) -> str:
     match value:
         case str(text):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -41,15 +41,14 @@ def test_a_part_that_cannot_be_installed_is_said_with_its_reason_and_fails_the_c
     ended = check_real("aimock", path=path)
     assert ended.returncode == 1, ended.stderr
     for told in (ended.stdout, ended.stderr):
-        assert "aimock was not tried: " in told
-        assert "the registry is away" in told
+        approve(lines_with(told, "aimock was not", "the registry is"))
         assert "Traceback" not in told
 
 
 def test_a_part_whose_installer_is_not_there_is_said_too(tmp_path: Path) -> None:
     ended = check_real("aimock", path=str(tmp_path))
     assert ended.returncode == 1, ended.stderr
-    assert "aimock was not tried: " in ended.stdout
+    approve(lines_with(ended.stdout, "aimock was not"))
     assert "Traceback" not in ended.stderr
 
 

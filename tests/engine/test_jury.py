@@ -19,6 +19,7 @@ from engine.jury import (
     what_counts,
     why_unscored,
 )
+from tests.approval import approve, lines_with
 
 ONE = Jury(("new",))
 TWO = Jury(("a", "b"))
@@ -141,7 +142,7 @@ def test_what_is_unscored_has_a_reason() -> None:
 
 
 def test_the_rule_names_the_judges_and_their_passes() -> None:
-    assert "the newest verdict of new;" in ONE.rule
-    assert "the newest verdicts of a and b;" in TWO.rule
-    assert "of a, b and c, 3 passes each;" in Jury(("a", "b", "c"), passes=3).rule
-    assert "of a, 2 passes each;" in Jury(("a",), passes=2).rule
+    approve(lines_with(ONE.rule, "the newest verdict"))
+    approve(lines_with(TWO.rule, "the newest verdicts"))
+    approve(lines_with(Jury(("a", "b", "c"), passes=3).rule, "of a, b"))
+    approve(lines_with(Jury(("a",), passes=2).rule, "of a, 2 passes"))

@@ -120,10 +120,9 @@ def test_and_between_other_words_is_one_behaviour(text: str) -> None:
 
 
 def test_two_behaviours_in_a_name_are_found_once() -> None:
-    text = defined("The assistant asks for the view and gives reasons.")
-    assert of(POSITIVE, name="Asks for the view and gives reasons", definition=text) == [
-        LintRule.ONE_BEHAVIOUR
-    ]
+    name = "Asks for the view and gives reasons"
+    text = defined(f"The assistant {name.lower()}.")
+    assert of(POSITIVE, name=name, definition=text) == [LintRule.ONE_BEHAVIOUR]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +157,8 @@ def test_name_type_and_definition_have_one_direction(
 
 
 def test_a_definition_draws_a_line() -> None:
-    assert of(POSITIVE, definition="The assistant names a weakness.") == [LintRule.NEAR_MISS]
+    text = "The assistant names a weakness."
+    assert of(POSITIVE, definition=text) == [LintRule.NEAR_MISS]
 
 
 def test_metrics_that_share_most_words_overlap() -> None:
@@ -272,4 +272,5 @@ def test_every_rule_has_a_sentence_and_says_how_to_mend_it() -> None:
 def test_of_a_text_that_never_ends_only_the_beginning_is_read() -> None:
     text = "The assistant wants to please. " + "a " * LONGEST + "does not count."
     assert of(POSITIVE, definition=text) == [LintRule.NOT_VISIBLE, LintRule.NEAR_MISS]
-    assert of_scenario(persona="a " * LONGEST + "You are a woman.") == []
+    persona = "a " * LONGEST + "You are a woman."
+    assert of_scenario(persona=persona) == []

@@ -19,6 +19,7 @@ from engine.pipeline.models import open_offline
 from engine.providers.model import Message, Model
 from engine.store.tables import TakeRow
 from engine.watch import Watch
+from tests.approval import approve, lines_with
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import Overheard
 from tests.tui.idle import hurried
@@ -94,18 +95,15 @@ def test_m_shows_the_calls_of_the_message_that_is_read_and_leads_on(tmp_path: Pa
                 await pilot.press("enter")
                 await settled(pilot)
                 await pilot.press("m")
-                assert "the answer as received" in await settled(pilot)
+                approve(lines_with(await settled(pilot), "the answer as"))
                 await pilot.press(*["left_square_bracket"] * 3)
                 seen = await settled(pilot)
-                assert "turn 1, user" in seen
-                assert "1 of 4" in seen
-                assert "1 attempt" in seen
-                assert "the answer as received" in seen
+                approve(lines_with(seen, "turn 1, user", "1 of 4", "1 attempt", "the answer as"))
                 await pilot.press("right_square_bracket")
                 seen = await settled(pilot)
                 assert "turn 1, target" in seen
                 await pilot.press("end")
-                assert "made again from what is stored" in seen + await settled(pilot)
+                approve(lines_with(seen + await settled(pilot), "made again from"))
 
     hurried(perform())
 

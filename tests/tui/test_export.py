@@ -21,6 +21,7 @@ from engine.jury import AskedConversations, Counts
 from engine.link import EngineState
 from engine.report.hidden_keys import HIDDEN, Hide, hiding
 from engine.store.reader import Reader
+from tests.approval import approve, lines_with
 from tests.tui.theatre import BENCHMARK, JURY, METRIC, Pilot, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import exit_summary
@@ -100,7 +101,7 @@ def test_every_way_is_tried_and_the_file_is_private(home: Path) -> None:
     assert copied.file.read_text("utf-8") == "a␛[2Jb"
     assert stat.S_IMODE(copied.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(copied.file.parent.stat().st_mode) == 0o700
-    assert "Copied 6 characters to tmux" in str(copied)
+    approve(lines_with(str(copied), "Copied 6 characters to"))
 
 
 def test_what_is_too_long_for_a_terminal_goes_elsewhere(home: Path) -> None:
@@ -120,7 +121,7 @@ def test_over_ssh_the_far_clipboard_is_left_alone(home: Path) -> None:
 def test_a_home_that_cannot_be_written_is_said(home: Path) -> None:
     (home / ".cache").write_text("in the way", "utf-8")
     copied = asyncio.run(copy("x" * 60_000, {"HOME": str(home)}, lambda _text: None))
-    assert str(copied).startswith("Nothing took the text")
+    approve(str(copied))
 
 
 async def test_y_offers_text_id_command_and_json(
@@ -220,7 +221,7 @@ async def test_the_filtered_list_is_written_as_a_table(
     await theatre.press(pilot, "F", *"outcome:fail", "enter")
     await theatre.answered(pilot)
     await pilot.press("E")
-    assert "of 1 row: CSV, a line for a verdict" in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "of 1 row: CSV,"))
     await pilot.press("l")
     await theatre.answered(pilot)
     assert names_in(home) == ["verdicts.csv"]
@@ -254,7 +255,7 @@ async def test_a_terminal_that_cannot_be_handed_over_says_where_the_text_is(
     subject = await at_conversation(theatre, pilot)
     await pilot.press("vertical_line")
     await theatre.answered(pilot)
-    assert "cannot be handed over" in " ".join(on_screen(pilot).split())
+    assert "cannot be handed" in " ".join(on_screen(pilot).split())
     path = home / ".cache" / "crosswind" / f"{subject.key}.md"
     assert "I would not." in path.read_text("utf-8")
 
@@ -341,7 +342,7 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
     async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
         await pilot.press("t", "T", "4", "Z")
-        assert "The mouse is the terminal's" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "The mouse is"))
 
     app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
@@ -394,7 +395,7 @@ def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> N
         await theatre.tick(pilot, 2)
         await theatre.tick(pilot, 2)
         assert pilot.app.said.count("\x07") == 1
-        assert "The run is over" not in on_screen(pilot)  # Live says it in its header
+        assert "run is over" not in on_screen(pilot)  # Live says it in its header
         assert "was cut off" in on_screen(pilot).splitlines()[0]
 
     app = SpokenTo(theatre.watch, moment=theatre.moment)
@@ -450,9 +451,7 @@ def test_what_stays_on_the_terminal_says_how_far_everything_is(theatre: Theatre)
     assert list(exit_summary(theatre.watch)) == []
     asyncio.run(play())
     theatre.watch.poll()
-    how_far, what_failed = exit_summary(theatre.watch)
-    assert how_far == f"{BENCHMARK}: 1 of 4 conversations, 1 judged, 1 failed"
-    assert what_failed.startswith("1 row failed: the provider has too much to do (m01_s002_v01__")
+    approve(list(exit_summary(theatre.watch)))
 
 
 def test_a_long_conversation_is_read_on_a_thread_while_the_app_goes_on(

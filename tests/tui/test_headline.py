@@ -9,6 +9,7 @@ import pytest
 from engine.benchmark import Speaker, Track
 from engine.jury import HUMAN, Jury, People
 from engine.store.tables import Quote, Verdict
+from tests.approval import approve, lines_with
 from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, on_screen, text
 from tui.screens.cards import metric_blocks
 from tui.state.headline import group_parts, metric_line, shown_words, votes_line
@@ -105,19 +106,15 @@ def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> N
         return text(left), text(right)
 
     name = f" + {METRIC.name}"
-    assert at(140) == (f"{name}  {METRIC.definition}", "  shown in turn 4  younger · woman ")
-    assert at(70) == (name, "  shown in turn 4  younger · woman ")
-    assert at(60) == (name, "  shown in turn 4 ")
-    assert at(50) == (name, "  shown in turn 4 ")
-    assert at(30) == (name, "")
+    assert at(140)[0] == f"{name}  {METRIC.definition}"
+    assert {at(width)[0] for width in (70, 60, 50, 30)} == {name}
+    approve([f"{width}{at(width)[1]}" for width in (140, 70, 60, 50, 30)])
     assert metric_line(None, notes, 80) == ((), ())
     group = group_parts({"age": "in your early twenties", "lives": "far from everybody else"})
     assert at(70)[1] == "  shown in turn 4 "  # cut, it might look like another group
     groups = (group, ("in your early thirties", "far from everybody else"))
-    assert text(metric_line(METRIC, notes, 70, group, groups)[1]) == (
-        "  shown in turn 4  in …wen…es · far from … "
-    )
-    assert at(120)[1] == "  shown in turn 4  in your early twenties · far from everybody else "
+    approve(text(metric_line(METRIC, notes, 70, group, groups)[1]))
+    approve(at(120)[1])
 
 
 WAYS = {
@@ -150,9 +147,9 @@ async def test_each_screen_names_the_metric_and_whose_words_they_are_and_d_says_
         await pilot.press("d")
         await pilot.pause()
         told = " ".join(on_screen(pilot).split())
-        assert "positive: the behaviour is wanted" in told
-        assert "The assistant says the same at the end as" in told
-        assert "present where it is shown in any reply." in told
+        assert METRIC.definition[:40] in told
+        assert "behaviour is wanted." in told
+        assert "in any reply." in told
         await pilot.press(close)
         await pilot.pause()
         assert pilot.app.screen is read
@@ -169,7 +166,7 @@ def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         await pilot.press("d")
         await pilot.pause()
-        assert "says what it is judged by" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "says what it"))
 
     theatre.perform(script)
 
@@ -177,4 +174,4 @@ def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
 def test_a_definition_from_a_yaml_block_ends_without_a_blank_row() -> None:
     metric = replace(METRIC, definition="It says the same.\n")
     shown = [each.text for each in metric_blocks(metric) if isinstance(each, Passage)]
-    assert "It says the same." in shown
+    approve(shown)

@@ -16,6 +16,7 @@ from textual.widgets import Input
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
 from engine.store.reader import Reader
+from tests.approval import approve, lines_with
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, shell
 from tests.waiting import PATIENCE_S, until
 from tui.app import CrosswindApp
@@ -269,7 +270,7 @@ async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_
     for name in ("compare", "definition"):
         await pilot.press("colon", *name)
         await theatre.answered(pilot)
-        assert "for a conversation, which you choose in Conversations" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "for a conversation,"))
         await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, VerdictsScreen)
         await theatre.press(pilot, "1")
@@ -287,17 +288,20 @@ def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None
         await theatre.judge(await theatre.play(), passed=False)
         theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
         every = (*(place.key for place in MAIN_SCREENS), "3 enter", "2 w")
+        said = set[str]()
         for keys in every if width == 80 else every[:1]:
             await theatre.press(pilot, *keys.split())
             known = matching(commands(pilot.app, pilot.app.screen), "")
             await pilot.press("colon")
             await pilot.pause()
-            for command in known:
-                shown = on_screen(pilot)
-                assert command.meaning in shown, command
-                assert width == 80 or "Enter does it" in shown, command
-                await pilot.press("down")
+            while new := [one for one in known if one.meaning not in said]:
+                await pilot.press(*["down"] * known.index(new[0]))
                 await pilot.pause()
+                shown = on_screen(pilot)
+                assert new[0].meaning in shown, new[0]
+                assert width == 80 or "Enter does it" in shown, new[0]
+                said |= {one.meaning for one in new if one.meaning in shown}
+                known = known[known.index(new[0]) :]
             await pilot.press("escape", "escape")
 
     theatre.perform(script, (width, 40))
@@ -311,7 +315,7 @@ async def test_an_id_that_is_not_there_is_said_and_changes_nothing(
     await pilot.press("i", *"nowhere", "enter")
     await theatre.answered(pilot)
     assert isinstance(pilot.app.screen, GoToScreen)
-    assert "No metric, scenario or conversation has that name." in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "No metric, scenario"))
     await pilot.press("escape")
     assert isinstance(pilot.app.screen, LiveScreen)
 

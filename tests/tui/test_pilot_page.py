@@ -10,6 +10,7 @@ import pytest
 from engine.cli.session import open_session
 from engine.pipeline.order import Order
 from engine.watch import Watch
+from tests.approval import approve, lines_with
 from tests.engine.small_workspace import Place
 from tests.tui.idle import hurried
 from tests.tui.theatre import Pilot, ScriptedLink, on_screen
@@ -54,9 +55,9 @@ def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
                 app.tick()
                 await pilot.pause()
         shown = on_screen(pilot)
-        assert "giving-in: 8 conversations played to an end" in shown
-        assert "Esc closes" in shown
-        assert "m01 positive" in shown
+        approve(
+            lines_with(shown, "giving-in: 8 conversations played", "Esc closes", "m01 positive")
+        )
         await pilot.press("q")
         # what is played is not played again: it is read at once, also by its name
         await pilot.press("colon", *"pilot", "enter")

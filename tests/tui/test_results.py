@@ -33,7 +33,7 @@ from engine.pipeline.labelling.calibrations import CalibrationReport
 from engine.pipeline.report import Report, ValidatedBenchmark, build_overall_report, build_report
 from engine.report.scale import RATES, scale_of
 from engine.watch import BenchmarkInfo
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.small_workspace import Place, small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.idle import Gate
@@ -238,11 +238,10 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
         assert "[findings]" in on_screen(pilot)
         await pilot.press("left_curly_bracket")
         await pilot.pause()
-        assert "[judges]" in on_screen(pilot)
-        assert "samples of all targets" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "[judges]", "samples of all"))
         await pilot.press("tab", "end")
         await pilot.pause()
-        assert "was ahead of pushover and is behind" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "was ahead of"))
 
     theatre.perform(script, (120, 60), app_with(theatre, Sums(report)))
 
@@ -274,12 +273,10 @@ def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        assert "so far 22 of 24 scored" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "so far 22 of 24"))
         await pilot.press("enter")
         await theatre.tick(pilot)
-        shown = " ".join(on_screen(pilot).split())
-        assert "2 of 12 unscored: 2 no usable verdict." in shown
-        assert "+ would be 83% if all of these had failed, 100% if all had passed." in shown
+        approve(lines_with(on_screen(pilot), "2 of 12 unscored", "would be 83%"))
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 
@@ -293,7 +290,7 @@ def test_a_metric_on_which_all_targets_are_the_same_is_marked(theatre: Theatre) 
         marked, told = [line for line in on_screen(pilot).splitlines() if "≡" in line]
         assert "Leaves the decision" in marked
         assert "≡ all pass" in marked
-        assert "the same for every target" in told
+        approve(lines_with(told, "the same for"))
 
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
 
@@ -322,16 +319,14 @@ def test_below_the_map_stands_what_the_metric_under_the_cursor_means_and_how_it_
         shown = on_screen(pilot)
         assert METRIC.definition in shown
         assert f"✗ {held.key}" in shown
-        assert shown.index("how steadfast failed last") < shown.index("It left at once.")
-        assert "how others failed last" in shown
-        assert "It gave way to a friend." in shown
+        approve(lines_with(shown, "how steadfast", "It left", "how others", "It gave"))
         roomy = size[1] > 24
         assert (shown.count("25%") > 1) is roomy  # the scale of the rates
         pilot.app.screen.query_one(HeatMap).focus()
         await pilot.press("right")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "how pushover failed last" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "how pushover failed"))
         await pilot.press("right_curly_bracket")
         await theatre.tick(pilot)
         assert METRIC.definition not in on_screen(pilot)
@@ -365,11 +360,11 @@ def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) ->
         assert "✓ steadfast > pushover by" in shown
         assert "[metrics]" in shown
         assert "findings" not in shown.splitlines()[1]
-        assert "passes more often than" not in shown
+        assert "passes more often" not in shown
         for said in (True, False):
             await pilot.press("I")
             await pilot.pause()
-            assert ("passes more often than" in on_screen(pilot)) is said
+            assert ("passes more often" in on_screen(pilot)) is said
 
     theatre.perform(script, (200, 50), app_with(theatre, Sums(Report(an_analysis()))))
 
@@ -396,7 +391,7 @@ def test_a_narrow_header_says_how_complete_and_how_old_the_figures_are(theatre: 
         await theatre.open(pilot, "4")
         first = on_screen(pilot).splitlines()[0]
         assert first.startswith(" Results  what-people")
-        assert " scored  up to date " in first
+        approve(lines_with(first, "scored  up to"))
         assert first.endswith("no language models")
 
     theatre.perform(script, (80, 24), app_with(theatre, Sums(a_report())))
@@ -538,7 +533,7 @@ def test_a_key_reads_what_failed_of_a_target_or_a_metric(theatre: Theatre) -> No
         await at_section(theatre, pilot, "metrics")
         await pilot.press("down", "right", "W")
         await theatre.tick(pilot)
-        assert "Nothing of this has failed" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "Nothing of this"))
         assert isinstance(pilot.app.screen, ResultsScreen)
         await pilot.press("up", "W")
         await theatre.tick(pilot)
@@ -602,11 +597,10 @@ def test_the_screen_answers_while_it_is_added_up(theatre: Theatre) -> None:
         await pilot.press("right_curly_bracket")
         pilot.app.tick()
         await pilot.pause()
-        assert "Adding up what is stored" in on_screen(pilot)
-        assert "[metrics]" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "Adding up what", "[metrics]"))
         go_on.set()
         await theatre.tick(pilot)
-        assert "+ m01 Leaves the decision" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "+ m01 Leaves the"))
 
     theatre.perform(script, app=app_with(theatre, slow))
 
@@ -649,7 +643,7 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        assert "the scenarios of this benchmark cannot be read" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "the scenarios of"))
         await theatre.tick(pilot, 60)
         assert len(sums.asked) == 1
         sums.report = Report(an_analysis())
@@ -661,8 +655,7 @@ def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
         await pilot.press("f5")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "46 of 48 conversations" in on_screen(pilot)
-        assert "cannot be added up anew" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "46 of 48 conversations", "cannot be added"))
 
     theatre.perform(script, app=app_with(theatre, sums))
 
@@ -741,8 +734,7 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
 
     async def unscored(pilot: Pilot[None]) -> None:
         await theatre.open(pilot, "4")
-        assert "Nothing is scored yet" in on_screen(pilot)
-        assert "nothing scored yet" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "Nothing is scored", "nothing scored yet"))
         await pilot.press("right_curly_bracket", "right_curly_bracket", "tab")
         await theatre.tick(pilot)
         assert "—" in on_screen(pilot)
@@ -754,7 +746,7 @@ def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatr
     async def empty(pilot: Pilot[None]) -> None:
         theatre.watch.benchmarks = []
         await theatre.open(pilot, "4")
-        assert "There is no benchmark in this workspace yet" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "There is no"))
         await pilot.press("enter", "greater_than_sign", "f5", "right_curly_bracket")
 
     theatre.perform(unscored, app=app_with(theatre, Sums(Report(an_analysis(nothing)))))
@@ -853,7 +845,7 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
         await pilot.press("I")
         await pilot.pause()
         shown = on_screen(pilot)
-        assert "intervals for other benchmarks" in shown
+        approve(lines_with(shown, "intervals for other"))
         assert "rows" not in shown
         assert "judges" not in shown
         for name, said in {

@@ -12,6 +12,7 @@ from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from engine.store.tables import Quote
+from tests.approval import approve, lines_with
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
@@ -71,9 +72,9 @@ async def test_all_verdicts_are_there_with_their_counts(
     assert "4 judged" in shown
     assert "✗ 2 ✓ 1 · 1" in shown
     assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
-    assert "because   It gives in at once." in shown
+    approve(lines_with(shown, "because   It gives"))
     await pilot.press("down")
-    assert "because   It keeps to its view." in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "because   It keeps"))
 
 
 async def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(
@@ -153,7 +154,7 @@ async def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
     await filtered(theatre, pilot, "colour:red")
-    assert "there is no `colour:`" in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "there is no"))
     await pilot.press("enter")
     assert isinstance(pilot.app.screen, FilterScreen)
     await theatre.press(pilot, "escape")
@@ -173,8 +174,7 @@ async def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on
     await theatre.press(pilot, "G", "s", "I")
     assert under_cursor(pilot) == THIRD
     await pilot.press("s")
-    lines = on_screen(pilot).splitlines()
-    assert "a capital letter stays with this row" in " ".join(lines)
+    approve(lines_with(on_screen(pilot), "capital letter"))
     await theatre.press(pilot, "O")
     assert under_cursor(pilot) == THIRD
     await theatre.press(pilot, "S")
@@ -195,7 +195,7 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
         shown = on_screen(pilot)
         assert "~ 1 stale" in shown
         assert shown.count("  ~ m01_") + shown.count(" ~ m01_") >= 1
-        assert "stale, metric definition changed: " in shown
+        approve(lines_with(shown, "stale, metric definition"))
         await theatre.press(pilot, "F", *"is:stale", "enter")
         await theatre.tick(pilot)
         assert "1 shown of 4 judged" in on_screen(pilot)
@@ -340,7 +340,7 @@ async def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(
         await theatre.press(pilot, "right_square_bracket")
         assert name in on_screen(pilot)
     await theatre.press(pilot, "right_square_bracket")
-    assert "the last of what was filtered" in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "the last of"))
     await theatre.press(pilot, "left_square_bracket", "q")
     assert isinstance(pilot.app.screen, VerdictsScreen)
     assert under_cursor(pilot) == SECOND
@@ -350,12 +350,12 @@ async def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(
 async def test_columns_move_sideways_and_the_id_stays(theatre: Theatre, pilot: Pilot) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    assert "It gives in at once." not in on_screen(pilot).splitlines()[3]
+    assert "It gives in" not in on_screen(pilot).splitlines()[3]
     await pilot.press(*["right"] * 9)
     await pilot.pause()
     row = on_screen(pilot).splitlines()[3]
     assert HELD in row
-    assert "It gives in at once." in row
+    approve(lines_with(row, "It gives in"))
     await pilot.press(*["left"] * 9)
     await pilot.pause()
     assert "Adult" in on_screen(pilot).splitlines()[3]
@@ -380,7 +380,7 @@ async def test_a_store_that_cannot_be_read_is_told(theatre: Theatre, pilot: Pilo
     hidden = theatre.store.path.with_name("elsewhere.db")
     theatre.store.path.rename(hidden)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    assert "does not exist yet" in on_screen(pilot)
+    assert "does not exist" in on_screen(pilot)
     hidden.rename(theatre.store.path)
     await theatre.press(pilot, "f5")
     assert len(ids(pilot)) == 4
@@ -453,7 +453,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await theatre.press(pilot, "F", "up")
         assert "2 shown of 4 judged" in on_screen(pilot)
         await theatre.press(pilot, "escape", "apostrophe")
-        assert "Conversations with a star" in on_screen(pilot)
+        approve(lines_with(on_screen(pilot), "Conversations with a"))
         await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, ConversationScreen)
         starred = remembering(theatre, memory).preferences.views.stars[0]

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from engine.store.browsing import Browser, Column, FilterResult, Sorting
 from engine.store.filter_line import FilterFault, parse
 from engine.watch import named_only
+from tests.approval import approve, lines_with
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre, text
 from tui.state.related import Subject
 from tui.state.verdicts import (
@@ -71,7 +72,7 @@ async def test_where_no_row_is_found_it_says_why(theatre: Theatre) -> None:
         assert read(theatre, state) == []
         assert why in text(state.empty())
     state.mark_stale({})
-    assert "Nothing fits the filter" in text(state.empty())
+    approve(lines_with(text(state.empty()), "Nothing fits the"))
 
 
 def test_a_filter_line_that_cannot_be_read_is_refused() -> None:
@@ -113,7 +114,7 @@ async def test_it_looks_once_for_each_that_was_told_of_and_not_too_often(theatre
     assert state.begin_look(5.0 + AGAIN_AFTER) is not None
     assert state.begin_look(50.0) is None  # one is going on
     state.fail(OSError("the disk is gone"))
-    assert text(state.filter_words([])) == " the disk is gone"
+    approve(text(state.filter_words([])))
 
 
 async def test_what_was_judged_before_a_filter_was_read_anew_is_in_the_total(
@@ -155,7 +156,7 @@ def test_what_is_sorted_by_is_said_where_no_heading_says_it() -> None:
     columns = state.columns((), 120)
     assert text(state.filter_words(columns)) == " out:fail  \\ clears"
     state.sorting = Sorting(Column.AT, backwards=True)
-    assert text(state.filter_words(columns)) == " out:fail  \\ clears  by when ▾"
+    approve(text(state.filter_words(columns)))
 
 
 async def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
@@ -220,7 +221,7 @@ async def test_judges_have_a_column_once_there_are_several_and_one_that_counts_s
     assert JUDGE not in shown()
     await theatre.judge(played, judge="another", justification="one that does not count")
     assert f"{JUDGE} +1" in shown()
-    assert "the one that counts" in shown()
+    approve(lines_with(shown(), "the one that"))
     width = 80
     assert "offline…luator +1" in shown()  # whoever counts, that there are others is not cut
 
@@ -236,8 +237,8 @@ def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width:
     assert len(set(shown)) == len(groups)
     assert all(cell_len(each) <= width and " · " in each for each in shown)
     if width == 24:
-        assert shown[1] == "in your e… · at home wi…"
-        assert shown[4] == "over 65 · at home wi…"
+        approve(shown[1])
+        approve(shown[4])
     assert group_text(("over 65", "new"), groups, width) == "over 65 · new"
     assert group_text((), groups, width) == ""
 

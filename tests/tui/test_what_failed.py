@@ -12,7 +12,8 @@ from engine.facts import NoteKind
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, failure_kind
 from engine.store.tables import AttemptRow
-from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Theatre, moved, on_screen, told
+from tests.approval import approve, lines_with
+from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Theatre, moved, on_screen, told, told_rows
 from tui.screens.conversation import ConversationScreen
 from tui.screens.failures import FOLDED_FROM
 from tui.screens.live import LiveScreen
@@ -40,13 +41,12 @@ async def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre, pi
     shown = on_screen(pilot)
     assert "3 failed" in shown
     assert "may pass" not in shown
-    assert "▾ 2 the provider has too much to do" in shown
-    assert "▾ 1 the answer had not the shape" in shown
+    approve(lines_with(shown, "▾ 2 the provider has", "▾ 1 the answer had"))
     assert str(row_of(1, TARGETS[0]).unit) in shown
     assert "Try again later" in told(pilot)
 
     await theatre.press(pilot, "enter")
-    assert "▸ 2 the provider has too much to do" in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "▸ 2 the provider has"))
     await theatre.press(pilot, "down", "down")
     assert SHAPELESS in told(pilot)
 
@@ -86,8 +86,7 @@ async def test_rows_of_several_benchmarks_are_told_apart_in_groups_of_their_own(
     await theatre.write(replace(row, benchmark="another"))
     await theatre.open(pilot, "3", "X")
     lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-    assert f"✗ evaluate {unit} another a: 429: rate limit" in lines
-    assert any(line.startswith(f"✗ evaluate {unit} {BENCHMARK} ") for line in lines)
+    approve([line for line in lines if line.startswith(f"✗ evaluate {unit} ")])
 
 
 async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
@@ -103,8 +102,9 @@ async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
     lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
     third = -(-FOLDED_FROM // 3)
     whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
-    assert f"▸ {FOLDED_FROM} the provider has too much to do {whose}" in lines
-    assert any(line.startswith("▸ 1 the answer had not the shape") for line in lines)
+    groups = [line for line in lines if line.startswith("▸ ")]
+    assert groups[0].endswith(f" {whose}")
+    approve(groups)
     shown = on_screen(pilot).splitlines()
     starts = {line.index("the ") for line in shown if line.startswith(" ▸ ")}
     assert len(starts) == 1  # numbers of one digit and of two end in one column
@@ -117,7 +117,7 @@ async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
     await theatre.press(pilot, "down", "space", "space", "home", "enter")
     lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
     assert "2 marked" in lines[0]
-    assert f"▸ {FOLDED_FROM} the provider has too much to do 2 marked {whose}" in lines
+    approve([line for line in lines if line.startswith("▸ ")])
 
 
 async def test_enter_opens_the_conversation_that_failed_and_q_leads_back(
@@ -158,7 +158,7 @@ async def test_a_failure_tells_how_its_calls_went_the_newest_first(
     await theatre.press(pilot, "down")
     await theatre.tick(pilot)
     text = told(pilot)
-    assert "target openai:gpt rate_limited 429 after 0.4 s 429: rate limit" in text
+    approve(lines_with(told_rows(pilot), "openai:gpt", "429: rate"))
     assert text.index("request req_1") < text.index("request req_0")
     assert "\x1b" not in text
 
@@ -167,7 +167,7 @@ async def test_a_failure_tells_how_its_calls_went_the_newest_first(
     await theatre.tick(pilot, 600)
     await theatre.press(pilot, "down")
     await theatre.tick(pilot)
-    assert "None was made shortly before." in told(pilot)
+    approve(lines_with(told_rows(pilot), "None was made"))
 
 
 async def test_one_the_marked_a_group_or_all_are_tried_again(
@@ -219,7 +219,7 @@ async def test_the_head_counts_what_may_pass_where_other_rows_need_a_change(
     refused = "401: the key was refused"
     await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
     await theatre.open(pilot, "3", "X")
-    assert "4 failed  3 may pass as things are" in on_screen(pilot)
+    approve(lines_with(on_screen(pilot), "4 failed  3 may pass"))
 
 
 def test_a_parked_target_is_called_again(theatre: Theatre) -> None:

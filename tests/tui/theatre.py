@@ -503,9 +503,12 @@ def text(line: Line) -> str:
     return "".join(piece.text for piece in line)
 
 
-def told(pilot: Pilot) -> str:
-    """All that can be scrolled to in the texts of the screen, with single blanks."""
+def told_rows(pilot: Pilot) -> str:
+    """All that can be scrolled to in the texts of the screen."""
     panes = pilot.app.screen.query(TranscriptView)
-    rows = (pane.row(row) for pane in panes for row in range(pane.row_count()))
-    text = " ".join("".join(piece.text for piece in row) for row in rows)
-    return " ".join(text.replace("▎", " ").split())
+    return "\n".join(text(pane.row(row)) for pane in panes for row in range(pane.row_count()))
+
+
+def told(pilot: Pilot) -> str:
+    """The same with single blanks."""
+    return " ".join(told_rows(pilot).replace("▎", " ").split())

@@ -152,7 +152,7 @@ def test_search_says_how_many_messages_its_limit_leaves_out(demo: Demo) -> None:
     few = crosswind_in(demo.root, "search", "you", "--limit", "3")
     of = len(every.out.splitlines())
     assert few.out.splitlines() == every.out.splitlines()[:3]
-    assert few.err == f"3 of {of:,}; --limit N shows more\n"
+    assert few.err.startswith(f"3 of {of:,}; ")
     assert crosswind_in(demo.root, "search", "you", "--limit", "3", "--json").err == few.err
     unknown = crosswind_in(demo.root, "search", "you", "--benchmark", "nope")
     assert (unknown.code, "no benchmark 'nope'" in unknown.err) == (2, True)

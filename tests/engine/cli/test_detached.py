@@ -228,7 +228,7 @@ def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
         folder.chmod(0o755)  # so that it is not to be used again
         stopped = shell("stop", "--wait", *(["--now"] if now else []))
         assert stopped.code == 0, stopped.err
-        assert f"process {pid} was asked by a signal to" in stopped.err
+        assert f"process {pid} was asked" in stopped.err
         assert workspace_holder(shell.place.root) is None
 
 
@@ -244,13 +244,12 @@ def test_of_an_engine_that_is_reached_and_does_not_answer_it_is_said_how_to_end_
     try:
         told = shell("status")
         line = told.out.splitlines()[0]
-        assert line.startswith(f"at work, but it does not answer: process {pid} ")
+        assert f"does not answer: process {pid} " in line
         engine = shell.status()["engine"]
         assert (engine["pid"], engine["speaking"]) == (pid, None)
         stopped = shell("stop", *(["--now"] if now else []))
         assert stopped.code == 2
-        assert "the engine does not answer (waited 5 s)" in stopped.err
-        assert f"`kill -9 {pid}` ends it, and the next run goes on" in stopped.err
+        approve(stopped.err.replace(str(pid), "<pid>"))
     finally:
         os.kill(pid, signal.SIGCONT)
     shell("stop", "--now", "--wait")

@@ -31,7 +31,7 @@ from engine.providers.http.transport import Fault as TransportFault
 from engine.store.database import create_store, open_store
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import command, crosswind, printed_data
 from tests.engine.wire.hostile import hostile
 from tests.protocol_server.faults import Detail, Fault
@@ -130,10 +130,8 @@ def test_a_scripted_workspace_is_well_and_nothing_in_it_is_changed(clinic: Clini
     before = clinic.files()
     code, text = clinic.run()
     assert code == 0
-    assert "✓ configuration" in text
-    assert "offline:steadfast" in text
-    assert "a script and no language model" in text
     assert "0 problems" in text
+    approve(lines_with(text, "✓ configuration", "offline:steadfast", "a script and"))
     assert clinic.files() == before
 
 
@@ -216,7 +214,7 @@ def test_every_fault_of_the_files_is_told_with_its_place(clinic: Clinic) -> None
     assert code == 2
     for said in ("usr_model", "perfunctory", "config.yaml:5", "description", "✗"):
         assert said in text
-    assert "where it is stands in config.yaml" in text
+    approve(lines_with(text, "where it is"))
 
 
 def test_a_scenario_of_no_metric_is_a_problem_and_a_late_landmark_a_note(clinic: Clinic) -> None:
@@ -294,8 +292,7 @@ def test_no_key_is_shown_anywhere(
     clinic.write("config.yaml", OFFLINE + "".join(lines))
     code, text = clinic.run(*words)
     assert code == 2
-    assert "MY_KEY" in text
-    assert "by the proxy http://127.0.0.1:9" in text
+    approve(lines_with(text, "MY_KEY", "by the proxy"))
     for piece in (CANARY, CANARY[:10], CANARY[-6:], IN_A_PATH, PASSWORD):
         assert piece not in text
 
@@ -500,7 +497,7 @@ def test_a_proxy_that_is_not_there_is_named_in_place_of_the_server(
     found = clinic.only(Area.REACH)
     assert found.state is Severity.PROBLEM
     place = proxy.removeprefix("http://")
-    assert found.sentence.startswith(f"the proxy could not be reached ({place}: econnrefused)")
+    assert f"be reached ({place}: econnrefused)" in found.sentence
     assert found.remedy is not None
     assert "look at HTTPS_PROXY" in found.remedy
 

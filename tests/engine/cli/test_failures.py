@@ -24,7 +24,7 @@ from engine.providers.failure_kinds import FailureKind
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import crosswind, printed_data
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
@@ -125,11 +125,10 @@ def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_it
     assert ended.returncode == 1, ended.stderr
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("5 rows failed")]
     assert KnownFailure.BAD_REQUEST.name_in_words in line
-    assert re.search(r"\(m0\d_s001_v01__bad, m0\d_\S+, m0\d_\S+ and 2 more\)", line)
-    assert "400: the request was not accepted" in line
+    approve(re.sub(r"m0\d_", "m0N_", line))
     assert KnownFailure.BAD_REQUEST.advice in line
     assert "tries them again" not in ended.stderr
-    assert "then `crosswind run`: else they are likely to fail again" in ended.stderr
+    approve(lines_with(ended.stderr, "then `crosswind run`:"))
     assert (
         ended.stderr.count(KnownFailure.BAD_REQUEST.advice) == 2
     )  # when it was met, and at the end

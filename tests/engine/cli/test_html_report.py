@@ -20,7 +20,7 @@ from engine.analysis.findings import pairs_by_kind
 from engine.benchmark import Track
 from engine.report.html.page import environment, heads_turn, html_report
 from engine.report.html.view import Evidence
-from tests.approval import approve
+from tests.approval import approve, sentences_with
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -168,7 +168,7 @@ def test_a_cell_leads_to_what_the_evaluator_quoted() -> None:
     labels = [one["id"] for _, one in page.tags if "id" in one]
     assert {"b1-e0", "b1-e2"} <= set(labels)
     assert len(labels) == len(set(labels))
-    assert page.text.count("I would not know. turn 2") == 3
+    assert page.text.count("not know. turn 2") == 3
     failed = {
         metric.id: sum(
             one.metrics[metric.id].scored - one.metrics[metric.id].passed
@@ -190,8 +190,8 @@ def test_a_page_of_many_benchmarks_stays_light_and_says_what_it_leaves_out() -> 
     page = Page(text)
     assert page.faults == []
     assert len(text) < 0.6 * len(one) * many
-    assert "this page leaves out most pairs" in page.text
-    assert page.text.count("20 more pairs, left out here.") == pairs // 28 * many
+    approve(sentences_with(page.text, "this page leaves"))
+    assert page.text.count("20 more pairs, left") == pairs // 28 * many
     assert "left out" not in Page(html_report([rich()] * (many - 1), MADE)).text
 
 
@@ -238,10 +238,15 @@ def test_ids_are_unique_however_many_benchmarks_there_are() -> None:
 
 
 def test_the_page_says_what_is_sure_and_who_played(page: Page) -> None:
-    assert "of 28 differences significant" in page.text
-    assert "at most 5% carry any false ✓, among " in page.text
-    assert "procedure with stated shares" in page.text
-    assert "Scripted models took part: offline:t0. They are not language models" in page.text
+    approve(
+        sentences_with(
+            page.text,
+            "of 28 differences significant",
+            "procedure with stated",
+            "Scripted models took",
+        )
+    )
+    assert "carry any false ✓, among " in page.text
     assert "01 March 2026, 12:00 UTC" in page.text
     for heading in ("In short", "Leaderboard", "Metric by target", "Pairs of targets"):
         assert heading in page.text
@@ -256,7 +261,7 @@ def test_no_data_makes_a_page_too() -> None:
 
 def test_light_and_dark_and_paper_are_all_thought_of() -> None:
     text = html_report([rich()], MADE)
-    assert "@media screen and (prefers-color-scheme: dark)" in text  # paper is never dark
+    assert "@media screen and (prefers-color-scheme:" in text  # paper is never dark
     assert text.count("prefers-color-scheme: dark") == 1
     assert "@media print" in text
 

@@ -44,7 +44,7 @@ from engine.service.hosting import hosted_engine, serve
 from engine.service.spawning import EngineSettings
 from engine.store.database import open_store
 from engine.store.tables import Verdict
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine import commands
 from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import Place
@@ -258,9 +258,7 @@ def test_who_asks_for_another_sample_is_told_that_one_is_not_labelled_yet(
     assert crosswind(*words, "--sample", "12", "--seed", "7")[2] == ""
     _, out, err = crosswind(*words, "--sample", "5", "--seed", "9", "--new")
     assert printed_data(out)["size"] == 12
-    assert [
-        line.split(" is for the next sample: Ann continues")[0] for line in err.splitlines()
-    ] == [*("note: --sample 5", "note: --seed 9", "note: --new")]
+    approve(err)
 
 
 def test_labels_count_nowhere_until_the_configuration_says_so(
@@ -439,7 +437,7 @@ def test_with_enough_labels_shares_and_corrected_rates_are_told(
     overall = found["rates"][0]
     assert overall["powered"]["value"] == pytest.approx((present + absent) / 32)
     assert [rate["of"] for rate in found["rates"]] == ["", "holds", "wavers"]
-    assert re.search(r"^holds +\d+% +too few labels +— +16$", out, re.MULTILINE)
+    approve([re.sub(r"\d+%", "N%", line) for line in lines_with(out, "too few labels")])
 
 
 def test_of_metrics_and_targets_with_enough_labels_the_same_is_told_in_lines_and_on_a_page(
@@ -461,7 +459,7 @@ def test_of_metrics_and_targets_with_enough_labels_the_same_is_told_in_lines_and
     assert {one["turn"] for one in found["confusions"] if one["people"]} == {1}
     out = crosswind("calibrate", "giving-in")[1]
     for part in ("m01, 24 labels", "holds, 24 labels"):
-        assert f"how often it is right, {part}\n" in out
+        assert f"it is right, {part}\n" in out
     page = tmp_path / "page.html"
     assert crosswind("calibrate", "giving-in", "--html", str(page))[:2] == (0, f"{page}\n")
     text = page.read_text()

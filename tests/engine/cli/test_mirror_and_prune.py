@@ -56,7 +56,7 @@ def test_an_edited_file_is_shown_kept_or_written_anew(root: Path) -> None:
         '+    "passed": true,',
     ]
     assert said == ""
-    assert f"{name} stays as it is" in mirror("--keep")[1]
+    approve(mirror("--keep")[1])
     assert mirror() == ([], "")
     assert scores.read_text() == edited
     assert mirror("--overwrite") == ([name], "")
@@ -79,5 +79,6 @@ def test_a_replaced_take_goes_when_a_person_agrees(root: Path) -> None:
     assert (code, "expected days" in said) == (2, True)
     code, said = prune("--yes")
     assert code == 0
-    assert said.startswith(f"removed: {what}\ncrosswind.db is smaller by ")
+    assert said.startswith(f"removed: {what}\n")
+    assert "is smaller by" in said
     approve(prune("--yes"))

@@ -84,11 +84,11 @@ def test_a_benchmark_that_leads_to_a_device_is_said_to(place: Path) -> None:
     commands: list[tuple[str, ...]] = [("run", "--headless"), ("results",), ("status",)]
     for words in commands:
         done = crosswind(place, *words)
-        assert "there is no benchmark yet" not in done.text, done
+        assert "no benchmark yet" not in done.text, done
     for words in (*commands[:1], ("run", "--headless", "giving-in"), ("doctor",)):
         done = crosswind(place, *words)
         assert str(definition.parent) in done.text, done
-        assert "its benchmark.yaml leads to a pipe or a device, and is not read" in done.text, done
+        assert "leads to a pipe" in done.text, done
 
 
 AMONG: Final[dict[str, list[tuple[str, ...]]]] = {

@@ -170,7 +170,7 @@ def test_whoever_cannot_begin_since_an_engine_is_at_work_is_told_before_the_pric
     monkeypatch.setattr(sys, "stdin", Somebody("y\n" * 5))
     with hold_workspace(place.root):
         said = crosswind(place.root, "run", "--headless", code=4).err
-    assert "is being worked on by" in said
+    assert "is being worked" in said
     assert "all together" not in said
 
 
@@ -227,9 +227,9 @@ def test_a_server_that_speaks_no_tls_is_not_waited_for(place: Workplace) -> None
             plain.shutdown()
             thread.join()
     said = told.err
-    assert "do not agree on TLS" in said
+    assert "not agree on TLS" in said
     assert "; every call fails" in said
-    assert "a run waits for it" not in said
+    assert "a run waits" not in said
 
 
 @pytest.mark.parametrize(

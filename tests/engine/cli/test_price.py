@@ -28,7 +28,7 @@ from engine.pipeline.run import RunResult
 from engine.store.database import Store, open_store
 from engine.store.tables import UnsettledRow
 from engine.watch import Watch
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.cli.test_labelling import engine_at_work
 from tests.engine.commands import Said, Somebody, crosswind, printed_data
 from tests.engine.pipeline.test_provenance import answered
@@ -249,7 +249,7 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
             terminal.press("n\n")
             assert terminal.read_to_the_end() == 3
             assert study.spent() == before
-            assert "stopped before the end; `crosswind run` goes on from here" in seen(terminal)
+            assert "before the end;" in seen(terminal)
             return
         terminal.press_until("y\n", f"running, for up to ${most:.2f}".encode())
         [spent_then, rest_then] = dollars(
@@ -265,7 +265,7 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
                     terminal.press("y\n")
         assert terminal.read_to_the_end() == 0
         # what the rest costs is told by what it costs by then: nobody is asked again and again
-        assert seen(terminal).count("likely to cost more than was agreed to") <= 3
+        assert seen(terminal).count("likely to cost") <= 3
     assert study.spent() > before
 
 
@@ -295,7 +295,7 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
         # what was begun is not being spoken: it waits for the answer
         assert told["speaking"] == 0
         assert told["waiting_messages"] <= 1
-        assert "paused, 0 messages being spoken" in said
+        assert "paused, 0 messages being" in said
 
         following = subprocess.Popen(
             [sys.executable, "-m", "tui", "evaluate", UNIT, "--yes", *study.where],
@@ -322,9 +322,7 @@ def test_a_detached_run_that_is_to_stop_after_a_stage_says_so_and_does(study: St
     study.configure(scenarios=1)
     begun = study("run", "--detach", "--yes", "--until", "simulate")
     assert begun.code == 0, begun.err
-    assert "it stops after simulate, as `--until` asked; the next run goes on from there" in (
-        begun.err
-    )
+    approve(lines_with(begun.err, "it stops after"))
     study.until_it_is_over()
     with study.place.reader() as reader:
         [take] = reader.takes(NAME)
@@ -351,10 +349,9 @@ def test_a_run_that_would_stop_again_at_once_is_not_advised_without_a_higher_bud
     study.configure(scenarios=6, **budget)
     told = study("run", "--headless", "--plain", "--yes")
     assert told.code == 3
-    how = f" by `{key}`: raise it in config.yaml, then" if raised else ";"
-    assert f"stopped before the end{how} `crosswind run` goes on from here" in told.err
-    status = study("status").words
-    assert ("raise it in config.yaml, then `crosswind run` goes on from there" in status) is raised
+    approve(lines_with(told.err, "stopped before the"))
+    assert (f"the end by `{key}`: raise it" in told.err) is raised
+    assert ("raise it in" in study("status").words) is raised
     again = study("run", "--headless", "--plain", "--yes")
     assert (f"`{key}`: raise it" in again.err) is raised
 
@@ -366,15 +363,10 @@ def test_doctor_tells_what_a_budget_has_left(study: Study) -> None:
     assert spent > 0.005
     study.configure(scenarios=1, workspace_budget=7.5, run={"budget": 2.25})
     said = study("doctor").out
-    assert dollars("a run stops before it has cost more than $ (`run.budget`)", said) == [2.25]
-    assert dollars("all runs together stop before $ (`workspace_budget`), $ are spent", said) == [
-        7.5,
-        round(spent, 2),
-    ]
+    assert dollars("more than $ (`run.budget`)", said) == [2.25]
+    assert dollars("before $ (`workspace_budget`), $ are", said) == [7.5, round(spent, 2)]
     status = study("status").out
-    assert f"all runs together stop before $7.50 (`workspace_budget`), ${spent:.2f} are spent" in (
-        status
-    )
+    assert f"before $7.50 (`workspace_budget`), ${spent:.2f} are spent" in status
 
 
 def cut_off(study: Study, usd: float) -> None:
@@ -392,7 +384,7 @@ def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in
     cut_off(study, 2.5)
     told = "calls that were cut off, as by a kill, may have cost up to $2.50 more"
     status = study("status").out
-    assert f"! {told}; `crosswind run` asks what they are counted as" in status
+    assert f"! {told}; `crosswind run` asks" in status
     assert printed_data(study("status", "--json").out)["unsettled_usd"] == 2.5
 
     study.configure(scenarios=2, workspace_budget=7.5)
@@ -403,15 +395,13 @@ def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in
     assert f"cut off ${1 - recorded:.2f}" in study("status").out
     spent = study.spent()
     assert 1 < spent < 1.1
-    assert f"$0.50 is less than the ${spent:.2f} that are recorded" in (
-        study("run", "--headless", "--spent", "0.5").err
-    )
+    assert f"the ${spent:.2f} that are recorded" in study("run", "--spent", "0.5").err
 
     cut_off(study, 2.5)
     study.configure(scenarios=3, workspace_budget=7.5)
     said = study("run", "--headless")
     assert said.code == 0, said.err
-    assert f"note: {told}, and are counted so" in said.err
+    assert f"note: {told}, and are counted" in said.err
     assert spent + 2.5 < study.spent() < spent + 2.6
     assert told not in study("status").out
 

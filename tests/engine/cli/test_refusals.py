@@ -113,7 +113,7 @@ def test_what_nobody_has_allowed_is_said_in_one_line(
         place.edit(place.config, old, new)
     for command in (("status",), ("run", "--dry-run"), ("run", "--force", "--yes", "--headless")):
         told = crosswind(place.root, *command).words
-        assert told.count("nobody has allowed this workspace") == 1, (command, told)
+        assert told.count("nobody has allowed") == 1, (command, told)
         assert "secret" not in told
 
 
@@ -135,4 +135,4 @@ def test_all_that_a_run_refuses_is_said_at_once_and_in_one_order(
     status = crosswind(place.root, "status", "--json", code=0).json()
     assert status["refused"] == lines
     told = crosswind(place.root, "status", code=0).words
-    assert "crosswind run` goes on" not in told
+    assert "crosswind run` goes" not in told

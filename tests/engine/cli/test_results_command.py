@@ -13,7 +13,7 @@ import pytest
 
 from engine.cli.results_table import brief_results, results_table
 from engine.cli.section_lines import TableLayout, shortened
-from tests.approval import approve
+from tests.approval import approve, sentences_with
 from tests.engine import commands
 from tests.engine.commands import Crosswind, printed_data
 from tests.engine.small_workspace import small_workspace
@@ -57,7 +57,7 @@ def test_results_are_some_ten_lines_of_eighty_columns(crosswind: Crosswind) -> N
     assert (code, err) == (0, "")
     approve(out)
     _, methods, _ = crosswind("results", "--methods")
-    assert "What counts for a conversation is the newest verdict of" in " ".join(methods.split())
+    approve(sentences_with(methods, "What counts for"))
 
 
 def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None:
@@ -109,7 +109,7 @@ def test_a_file_that_somebody_else_wrote_is_left_alone(
     page.write_text("<p>mine")
     code, _, err = crosswind("export", "html", "--out", str(page))
     assert code == 2
-    assert f"{page}: is there, and Crosswind did not write it" in err
+    assert f"{page}: is there, and" in err
     assert page.read_text() == "<p>mine"
 
 

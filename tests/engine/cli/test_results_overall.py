@@ -14,7 +14,7 @@ import pytest
 from engine.analysis.overall import overall
 from engine.cli.results_table import results_table
 from engine.cli.section_lines import TableLayout
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine import commands
 from tests.engine.cli.test_results_command import BENCHMARK, CONFIG
 from tests.engine.commands import Crosswind, printed_data
@@ -113,9 +113,11 @@ def test_a_page_of_several_benchmarks_begins_with_them_together(
     text = page.read_text()
     assert text.index("2 benchmarks together") < text.index("Giving in</span>")
     assert text.count('<article id="') == 4
-    assert "2 targets in 32 scored conversations" in text
-    assert "4 scenarios in 2 benchmarks" in text
-    assert "A target&#39;s rate over them is the mean of its rates in them" in text
+    approve(
+        lines_with(
+            text, "2 targets in 32 scored", "4 scenarios in 2 benchmarks", "A target&#39;s rate"
+        )
+    )
 
     export("html", "giving-in", "--out", str(page))
     alone = page.read_text()
@@ -135,8 +137,7 @@ def test_methods_end_with_how_benchmarks_were_put_together(crosswind: Crosswind)
     _, alone, _ = crosswind("--methods")
     _, out, _ = crosswind("--overall", "--methods")
     assert out.startswith(alone.rstrip())
-    assert "2 benchmarks were put together: giving-in and pressed." in out
-    assert "In waiting nothing is scored." in out
+    approve(lines_with(out, "2 benchmarks were put", "In waiting nothing"))
 
 
 def test_benchmarks_like_these_have_columns_of_their_own_where_there_are_enough() -> None:

@@ -11,7 +11,7 @@ from engine.benchmark import Stage
 from engine.cli.engine_handle import EngineHandle
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Rewriting
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import Said, crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
@@ -31,34 +31,33 @@ def review(place: Place, *words: str) -> Said:
 
 def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> None:
     code, _, err = crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
-    assert (code, "8 to approve before anything follows" in err) == (0, True)
+    assert code == 0
+    approve(lines_with(err, "8 to approve"))
     assert "giving-in: 8 to review; " in crosswind(place.root, "status")[1]
     code, _, err = crosswind(place.root, "run", "--headless")
     assert code == 3
-    assert "8 rows wait for approval (`review: required`)" in err
-    assert "`crosswind review giving-in --approve ID …`" in err
+    approve(lines_with(err, "8 rows wait for", "`crosswind review giving-in"))
     code, out, _ = review(place)
-    assert (code, out.splitlines()[0]) == (0, "giving-in: 8 to review (2 by hand)")
-    assert "m01_s001_v01  variant        younger" in out
-    assert review(place, "--approve", "m01*")[1] == (
-        "4 approved; m01 needs no approval: a person wrote it\n"
-    )
+    assert code == 0
+    approve(lines_with(out, "8 to review", "m01_s001_v01  variant"))
+    approve(review(place, "--approve", "m01*")[1])
     code, out, _ = review(
         place, "--reject", "m02_s001", "--reason", "dull", "--json", "--by", "Ben"
     )
     [told] = printed_data(out)
     row = next(one for one in told["rows"] if one["id"] == "m02_s001")
     assert (row["state"], row["by"], row["reason"]) == ("rejected", "Ben", "dull")
-    assert (told["said"], told["waiting"]) == ("m02_s001 rejected, with 1 scenario below", 2)
+    assert told["waiting"] == 2
+    approve(told["said"])
     code, _, err = crosswind(place.root, "run", "--headless")
-    assert (code, "2 rows wait for approval" in err) == (3, True)
+    assert (code, "2 rows wait for" in err) == (3, True)
     review(place, "--approve", "m02*")
     assert crosswind(place.root, "run", "--headless")[0] == 0
     assert {one["id"] for one in place.json("runs", "holds", "conversations.json")} == {
         *("m01_s001_v01", "m01_s002_v01"),
         *("m02_s001_v01", "m02_s002_v01"),
     }
-    assert "nothing waits for a person" in review(place, "--list")[1]
+    approve(lines_with(review(place, "--list")[1], "nothing waits for"))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> 
     assert [call.stage for call in place.plan().calls] == [Stage.GEN_METRICS]
     for words in (("--until", "gen_scenarios"), ()):
         code, _, err = crosswind(place.root, "run", *words, "--headless")
-        assert (code, "rows wait for approval (`review: required`)" in err) == (3, True)
+        assert (code, "(`review: required`)" in err) == (3, True)
     assert not (place.folder / "scenarios.json").exists()
     review(place, "--approve", "m01")
     assert place.ahead().metrics == 1

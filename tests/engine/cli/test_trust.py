@@ -22,6 +22,7 @@ from engine.config.secrets import Environment, Secret
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.trust import ALLOW_ALL, Permission, Trust, UntrustedError, screenful
+from tests.approval import approve, lines_with
 from tests.engine.commands import Said, Somebody, crosswind
 from tests.protocol_server.server import ProtocolServer
 
@@ -105,8 +106,7 @@ def test_nothing_is_sent_or_imported_until_it_is_allowed(
     doctor = said(strange, "doctor")
     assert doctor.count("not sent") == 2, doctor
     assert "0 problems" in doctor
-    assert "evil:reply" in doctor
-    assert "ANTHROPIC_API_KEY, OPENAI_API_KEY, AWS_SECRET_ACCESS_KEY, GITHUB_TOKEN to" in doctor
+    approve(lines_with(doctor, "evil:reply", "ANTHROPIC_API_KEY, OPENAI_API_KEY"))
     for command in (
         ["run", "--headless"],
         ["run", "--detach", "--yes"],
@@ -114,26 +114,17 @@ def test_nothing_is_sent_or_imported_until_it_is_allowed(
     ):
         refused = crosswind(strange, *command)
         assert refused.code == 2
-        assert "nobody has allowed this workspace what it would do, so nothing was sent" in (
-            refused.err
-        )
+        assert "nobody has allowed" in refused.err
     assert not was_touched(strange, server)
 
 
 def test_what_is_asked_is_one_screenful_with_known_keys_first(
     strange: Path, server: ProtocolServer
 ) -> None:
-    at = server.openai_url.removesuffix("/v1")
     other = {"model": "m", "source": "s", "apikey": "${MY}", "base_url": "https://a.example/v1"}
     write(strange, server, models={"other": other})
     permissions = load_config(strange / "config.yaml").permissions
-    assert "\n".join(screenful(Path("/cloned"), permissions)) == (
-        "/cloned has not been allowed to do this before. It would use:\n"
-        f"  ANTHROPIC_API_KEY, OPENAI_API_KEY, AWS_SECRET_ACCESS_KEY, GITHUB_TOKEN to {at}\n"
-        "  MY to https://a.example\n"
-        "  the code of evil:reply, on this machine\n"
-        "allow it, because you know who wrote its config.yaml and its code? [y/N]"
-    )
+    approve("\n".join(screenful(Path("/cloned"), permissions)))
 
 
 @pytest.mark.process
@@ -145,7 +136,7 @@ def test_an_answer_is_remembered_outside_of_the_workspace_until_something_change
     assert not was_touched(strange, server)
     monkeypatch.setattr(sys, "stdin", Somebody("y\n"))
     told = said(strange, "doctor")
-    assert "allow it, because you know" in told
+    approve(lines_with(told, "allow it, because"))
     assert "not sent" not in told
     assert was_touched(strange, server)
     monkeypatch.setattr(sys, "stdin", io.StringIO())

@@ -67,6 +67,10 @@ class Desk:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as store:
             return store.execute(query).fetchall()
 
+    def count(self, table: str) -> int:
+        [(number,)] = self.rows(f"SELECT count(*) FROM {table}")
+        return int(number)
+
     def report(self, label: str) -> Any:
         return json.loads(self.folder.joinpath("validation", label, "validation.json").read_bytes())
 
@@ -114,24 +118,22 @@ def test_another_judge_judges_the_same_transcripts_beside_the_first(desk: Desk) 
     code, said, told = desk.validate("evaluator", "strict")
     assert code == 0, told
     approve(said)
-    assert desk.rows("SELECT count(*) FROM take") == [(16,)]
-    assert desk.rows("SELECT judge, count(*) FROM verdict GROUP BY judge") == [
-        ("offline:evaluator", 16),
-        ("offline:evaluator-strict", 16),
-    ]
+    assert desk.count("take") == 16
+    judges = "SELECT judge, count(*) FROM verdict GROUP BY judge"
+    assert desk.rows(judges) == [("offline:evaluator", 16), ("offline:evaluator-strict", 16)]
     only_beside(before, desk.results(), things=16)
     report = desk.report("evaluator-strict")
     assert report["conversations"] == 16
     assert sum(report["flips"].values()) == 16
     assert report["agreement"]["ac1"]["value"] <= 1
-    calls = desk.rows("SELECT count(*) FROM attempt")
+    calls = desk.count("attempt")
     code, again, _ = desk.validate("evaluator", "strict")
     assert (code, again) == (0, said)
-    assert desk.rows("SELECT count(*) FROM attempt") == calls
+    assert desk.count("attempt") == calls
 
 
 def test_from_five_targets_on_it_is_said_what_holds_for_others_like_them(desk: Desk) -> None:
-    assert "for other targets like these" not in desk.validate("evaluator", "strict")[1]
+    assert "for other targets" not in desk.validate("evaluator", "strict")[1]
     line = "  - {id: more, model: erratic, source: offline, params: {pace: instant, seed: 2}}\n"
     more = "".join(line.replace("more", f"more-{number}") for number in range(3))
     desk.edit("targets:\n", f"targets:\n{more}")
@@ -194,12 +196,12 @@ def test_a_replay_asks_the_same_judge_once_more_beside_what_counts(desk: Desk) -
     assert all(row.pop("agreement")["passes"] == [] for row in before)
     assert [row.pop("agreement")["passes"][0]["things"] for row in after] == [16] * len(after)
     assert after == before
-    assert desk.rows("SELECT count(*) FROM take") == [(16,)]
+    assert desk.count("take") == 16
     report = desk.report("replay-evaluator")
     assert (report["swap"]["name"], report["floor"], report["conversations"]) == (None, None, 16)
-    calls = desk.rows("SELECT count(*) FROM attempt")
+    calls = desk.count("attempt")
     assert desk.replay("evaluator")[:2] == (0, said)
-    assert desk.rows("SELECT count(*) FROM attempt") == calls
+    assert desk.count("attempt") == calls
 
 
 @pytest.mark.parametrize("role", ["user", "generator"])
@@ -258,22 +260,22 @@ def test_a_judge_who_is_named_once_is_said_to_change_nothing(desk: Desk) -> None
     assert code == 0
     approve(told)
     only_beside(before, desk.results(), things=1)
-    assert desk.rows("SELECT count(*) FROM take") == [(16,)]
+    assert desk.count("take") == 16
     shown = desk.say("show", "m01_s001_v01__holds")[1]
     approve(shown)
     counts = next(line for line in shown.splitlines() if line.startswith("  counts: "))
-    assert f"verdict of offline:evaluator, counts: {counts.removeprefix('  counts: ')}" in shown
+    assert f"evaluator, counts: {counts.removeprefix('  counts: ')}" in shown
 
 
 def test_what_was_found_is_shown_again_without_asking_anybody(desk: Desk) -> None:
     found = {desk.validate(*one)[1] for one in (("evaluator", "strict"), ("user", "blunt"))}
-    calls = desk.rows("SELECT count(*) FROM attempt")
+    calls = desk.count("attempt")
     code, every, _ = desk.say("validate", NAME, "--report")
     assert code == 0
     assert all(said.strip() in every for said in found)
     code, one, _ = desk.say("validate", NAME, "--report", "--swap", "user", "--json")
     assert (code, printed_data(one)) == (0, [desk.report("user-blunt")])
-    assert desk.rows("SELECT count(*) FROM attempt") == calls
+    assert desk.count("attempt") == calls
 
 
 def test_a_validation_whose_model_is_gone_does_not_hide_the_others(desk: Desk) -> None:

@@ -184,7 +184,8 @@ def test_what_a_lost_agent_had_is_done_once_more_and_counts_for_nothing(place: W
     _, scene = run_with(place, first, second, meanwhile=kill)
     assert all_done(place)
     assert outcomes(place)["agent_lost"] == lost
-    assert scene.notes == [f"the worker one was lost, with {lost} calls to make again"]
+    [note] = scene.notes
+    assert f"one was lost, with {lost} calls" in note
 
 
 def test_a_silent_agent_is_lost_and_what_it_says_later_is_not_heard(place: Workplace) -> None:
@@ -286,7 +287,7 @@ def test_an_agent_of_another_version_is_refused_and_the_others_go_on(place: Work
     assert other.most == 0
     told = sorted(scene.notes, key=len)
     versions = f"version {WIRE_VERSION + 1} of its messages, {WIRE_VERSION} here"
-    assert f"the worker odd is not used: {versions}" in told[0]
+    assert f"odd is not used: {versions}" in told[0]
     approve(told[1])
 
 
@@ -322,7 +323,7 @@ def test_where_no_agent_has_the_key_its_rows_fail_and_the_others_go_on(place: Wo
     assert result.failed == ROWS
     with place.reader() as reader:
         reasons = [state.reason for state in audit.failed_rows(reader, "bread").values()]
-        assert all("NOWHERE_KEY is not set where the worker on" in (why or "") for why in reasons)
+        assert all("NOWHERE_KEY is not set" in (why or "") for why in reasons)
         done = [key.target_id for key, row in audit.rows(reader, "bread").items() if row.verdicts]
     assert done == ["good"] * ROWS
 

@@ -117,9 +117,9 @@ def test_the_line_of_a_bad_row_is_where_it_begins(theirs: Theirs, ours: Ours) ->
     theirs.add_run([conversation(), 7], [])
     lines = theirs.conversations.read_text("utf-8").splitlines()
     line = lines.index("  7") + 1
-    assert problems(ours.take_in(theirs.root)) == [
-        f"conversations.json:{line}: [1]: expected an object, {{...}}, found the number 7"
-    ]
+    [problem] = problems(ours.take_in(theirs.root))
+    assert problem.startswith(f"conversations.json:{line}: ")
+    approve(problem)
 
 
 def test_a_conversation_that_is_there_twice_is_taken_once(theirs: Theirs, ours: Ours) -> None:
@@ -204,7 +204,7 @@ def test_a_file_without_permission_is_told(theirs: Theirs, ours: Ours) -> None:
     if os.access(theirs.conversations, os.R_OK):
         pytest.skip("this user may read everything")
     found = problems(ours.take_in(theirs.root))
-    assert any(text.startswith("conversations.json: cannot be read") for text in found)
+    assert any(text.startswith("conversations.json: cannot be") for text in found)
 
 
 def to_itself(path: Path) -> None:

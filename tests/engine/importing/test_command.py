@@ -18,7 +18,7 @@ from engine.kill_points import VARIABLE, KillPoint
 from engine.store.database import open_store
 from engine.store.tables import NoteRow, TakeRow
 from engine.watch import BenchmarkInfo, Watch
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import Said, command, crosswind, crosswind_in
 from tests.engine.importing.building import (
     BENCHMARK,
@@ -205,7 +205,7 @@ def test_a_workspace_of_impactbench_is_taken_in_place(theirs: Theirs) -> None:
     before = (theirs.root / "config.yaml").read_bytes()
     told = crosswind_in(theirs.root, "import", ".")
     assert (told.code, "added 1 conversation," in told.out) == (0, True), told
-    assert "add to its `targets:`" not in told.out
+    assert "add to its" not in told.out
     assert '"n_total": 1' in crosswind_in(theirs.root, "results", "--json").out
     assert (theirs.root / "config.yaml").read_bytes() == before
 
@@ -221,8 +221,8 @@ def test_a_workspace_of_theirs_in_place_says_which_samples_do_not_count(tmp_path
     impactbench.place(tmp_path)
     root = tmp_path / "impactbench"
     repaired = crosswind(root, "repair", code=0).out
-    assert "write `num_samples: 2` under `generation:` in config.yaml" in repaired
-    assert "16 stored conversations are samples beyond `num_samples`" in plain(root)
+    approve(lines_with(repaired, "write `num_samples: 2` under"))
+    assert "16 stored conversations are" in plain(root)
     config = root / "config.yaml"
     more = config.read_text("utf-8").replace("turns: 2}", "turns: 2, num_samples: 2}")
     config.write_text(more, "utf-8")

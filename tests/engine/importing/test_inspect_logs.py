@@ -13,7 +13,7 @@ import pytest
 from engine.benchmark import ConversationKey, Speaker
 from engine.config.benchmark_file import load_definition
 from engine.importing import inspect_files
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import command, crosswind
 from tests.engine.importing.building import Ours
 from tests.engine.importing.inspect_building import (
@@ -95,9 +95,7 @@ def test_methods_say_nothing_of_what_models_of_a_log_were_told(
     said = crosswind(ours.root, "results", "--methods").out
     assert "told the" not in said
     assert "by unknown" not in said
-    assert "What the person says is from the imported files, which name no user model." in said
-    assert "What was sent to the user model and to targets is not recorded for 2 of 2" in said
-    assert "What judges were told is not recorded for 2 of 2 verdicts." in said
+    approve(lines_with(said, "What the person", "What was sent", "What judges were"))
 
 
 def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
@@ -128,10 +126,7 @@ def test_a_dimension_of_an_auditor_is_taken_by_name_and_read_as_a_person_says(
     path = archive(tmp_path / "p.eval", audit(), [sample("seed", scores)])
     code, _, complained = take_in(path)
     assert code == 2
-    assert complained == (
-        f"crosswind: {path}: it has several scores: concerning, gratitude, realism (name what to "
-        "take: `--metric NAME`, which may be repeated)\n"
-    )
+    approve(complained)
     code, report, _ = take_in(path, "--metric", "concerning", "--present-from", "6")
     assert code == 0
     assert verdicts(ours, "audit") == {
@@ -156,7 +151,7 @@ def test_a_task_with_several_scores_keeps_no_other_from_coming_in(
     code, report, _ = take_in(tmp_path)
     assert code == 1
     [problem] = report["problems"]
-    assert problem.startswith(f"{tmp_path / 'b.eval'}: it has several scores: includes, one, two")
+    approve(problem)
     assert [one["benchmark"] for one in report["benchmarks"]] == ["other"]
 
 
@@ -204,7 +199,6 @@ def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
     code, report, _ = take_in(path, "--metric", "b")
     [refused] = report["benchmarks"][0]["refused"]
     assert code == 1
-    assert refused.startswith(f"{path}: the workspace's benchmark has other metrics: it has no b")
     approve(refused)
 
 
@@ -380,9 +374,8 @@ def test_scores_are_read_as_inspect_reads_them_and_the_rest_is_counted(
         value in {"C", "yes", "TRUE", "1", 1} for value in said
     ]
     assert {found[str(n)] for n in range(len(said), len(samples))} == {None}
-    assert report["benchmarks"][0]["notes"] == {
-        "scores of judge that are no verdict, so they count in no rate": len(unread)
-    }
+    assert [*report["benchmarks"][0]["notes"].values()] == [len(unread)]
+    approve(report["benchmarks"][0]["notes"])
 
 
 @pytest.mark.parametrize(
@@ -546,7 +539,7 @@ def test_what_is_wrong_with_very_many_samples_is_told_of_some(
     code, _, complained = take_in(path)
     assert code == 2
     assert len(complained.splitlines()) == 21
-    assert f"{path}: and 2980 more samples like these" in complained
+    approve(complained.splitlines()[-1])
 
 
 def test_no_more_of_a_document_is_read_than_one_may_have(
@@ -559,4 +552,4 @@ def test_no_more_of_a_document_is_read_than_one_may_have(
     monkeypatch.setattr(inspect_files, "LARGEST_DOCUMENT", 1 << 20)
     code, _, complained = take_in(path)
     assert code == 2
-    assert f"{path}: has more than 1 MB, which is too much for one JSON document" in complained
+    approve(complained)

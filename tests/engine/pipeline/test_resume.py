@@ -107,13 +107,14 @@ def test_a_killed_run_continues_and_ends_the_same(
         wait_for(lambda: bool(rows(root, "SELECT 1 FROM verdict LIMIT 1 OFFSET 5")), child)
         child.send_signal(signal.SIGKILL)
         child.communicate(timeout=PATIENCE_S)
-    spoken = set(rows(root, "SELECT take, turn, speaker, text, seq FROM message"))
+    messages = "SELECT take, turn, speaker, text, seq FROM message"
+    spoken = set(rows(root, messages))
     assert rows(root, "PRAGMA quick_check") == [("ok",)]
     config = root / "config.yaml"
     config.write_text(config.read_text().replace("400", "instant"))
     finish(root)
     assert files(root) == uninterrupted
-    assert spoken <= set(rows(root, "SELECT take, turn, speaker, text, seq FROM message"))
+    assert spoken <= set(rows(root, messages))
 
 
 def test_ctrl_c_finishes_what_is_being_spoken_and_the_next_run_goes_on(
@@ -130,7 +131,7 @@ def test_ctrl_c_finishes_what_is_being_spoken_and_the_next_run_goes_on(
         root, "SELECT count(*) FROM take WHERE seq NOT IN (SELECT take FROM take_end)"
     )
     assert unanswered != [(0,)]
-    assert rows(root, "SELECT count(*) FROM attempt WHERE outcome != 'answer'") == [(0,)]
+    assert set(rows(root, "SELECT outcome FROM attempt")) == {("answer",)}
     config = root / "config.yaml"
     config.write_text(config.read_text().replace("60", "instant"))
     finish(root)

@@ -11,7 +11,7 @@ import pytest
 from engine.config.schema import config_of, load_config
 from engine.errors import InputError
 from engine.providers.scripted.models import offline_model
-from tests.approval import approve
+from tests.approval import approve, sentences_with
 from tests.engine.commands import crosswind, printed_data
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import Overheard, opening
@@ -44,9 +44,9 @@ def test_a_neutral_person_is_told_persona_and_open_goal_alone(place: Place) -> N
     assert {take.stance for take in takes} == {"neutral"}
     assert {row.landmark for row in said} == {None}
     words = crosswind(place.root, "results", "--methods").out
-    assert "(neutral: no hidden goal, metric or landmark)" in words
-    assert "what to do next" not in words
-    assert "no landmark was planned for them" in words
+    approve(sentences_with(words, "(neutral: no hidden"))
+    assert "what to do" not in words
+    approve(sentences_with(words, "no landmark was"))
     [target, *_] = printed_data(crosswind(place.root, "results", "--json").out)["giving-in"]
     assert target["_crosswind"]["stances"] == ["neutral"]
 

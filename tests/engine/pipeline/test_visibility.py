@@ -32,10 +32,11 @@ landmarks: LANDMARKS
 targets:
   - {id: held, model: steadfast, source: offline, params: {pace: instant}}
 """
-BENCHMARK = """\
+SYSTEM_PROMPT = "You are a helper in a shop."
+BENCHMARK = f"""\
 name: Title canary
 description: Description canary about how people are helped to decide.
-scenario: {user_context: You are a helper in a shop.}
+scenario: {{user_context: {SYSTEM_PROMPT}}}
 metrics:
   - id: m01
     name: Metric-name canary
@@ -113,7 +114,7 @@ def test_the_target_is_told_its_system_prompt_and_the_messages_alone(
     assert len(heard["steadfast"]) == 3
     for request in heard["steadfast"]:
         roles = [message.role for message in request]
-        assert request[0].text == "You are a helper in a shop."
+        assert request[0].text == SYSTEM_PROMPT
         assert roles == ["system", *["user", "assistant"] * (len(roles) // 2 - 1), "user"]
         told = text_of(request).casefold()
         assert not [word for word in HIDDEN_FROM_TARGET if word.casefold() in told]
@@ -160,7 +161,7 @@ def test_the_evaluator_is_told_the_definition_and_the_transcript_alone(
     assert "m01" not in told
     assert "positive" not in told
     assert "young-canary" not in told
-    assert "You are a helper in a shop." not in told
+    assert SYSTEM_PROMPT not in told
 
 
 def test_thoughts_are_told_to_nobody(heard: dict[str, list[Sequence[Message]]]) -> None:

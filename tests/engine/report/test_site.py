@@ -23,7 +23,7 @@ from engine.report.html.view import evidence_of
 from engine.report.site.build import MANIFEST
 from engine.report.site.transcripts import with_marked_passages
 from engine.store.database import open_store
-from tests.approval import approve
+from tests.approval import approve, sentences_with
 from tests.engine.cli.test_html_report import HOSTILE, Page
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import BENCHMARK, CONFIG, Place, small_workspace
@@ -174,11 +174,11 @@ def test_tables_and_findings_are_there_without_a_script(site: Site) -> None:
         page = site.page(name)
         assert not page.all("script")
         assert all(word in page.text for word in words), name
-    assert "A hollow dot rests on fewer than 8 scenarios." in site.page("index.html").text
+    approve(sentences_with(site.page("index.html").text, "A hollow dot"))
     assert "A hollow dot" in Page((site.root / "index.html").read_text("utf-8")).text
     transcripts = site.page("transcripts.html")
     assert transcripts.all("noscript")
-    assert "All tables and findings work without it" in transcripts.text
+    approve(sentences_with(transcripts.text, "All tables and"))
 
 
 def test_behind_every_number_is_every_transcript_that_it_was_counted_from(
@@ -416,9 +416,8 @@ def test_the_one_page_quotes_what_failed_and_holds_no_key(
     crosswind(empty, "export", "html", "--out", str(path), code=0)
     page = Page(path.read_text("utf-8"))
     assert page.faults == []
-    assert "m01_s001_v01__holds" in page.text
-    assert "What draws you there? turn 1" in page.text
-    assert "it echoes [hidden]" in page.text
+    for shown in ("m01_s001_v01__holds", "you there? turn 1", "it echoes [hidden]"):
+        assert shown in page.text
     assert "0123456789abcdef" not in path.read_text("utf-8")
 
 

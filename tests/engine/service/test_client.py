@@ -196,7 +196,7 @@ def test_a_command_that_could_not_be_sent_is_never_carried_out_later(stage: Stag
     link = stage.link(LinkTimeouts(answer=0.2, reach=60))
     answer = link.ask(Request(Command.STOP_NOW))
     assert not answer.accepted
-    assert "there is no socket at" in answer.text
+    assert "no socket at" in answer.text
     stage.start()
     until(lambda: link.ask(Request(Command.PAUSE)).accepted)
     assert {request.command for request in stage.engine.requests} == {Command.PAUSE}
@@ -323,7 +323,7 @@ def test_a_frozen_engine_is_told_of_and_no_more_when_it_answers(stage: Stage) ->
     thaw = stage.freeze()
     notices = until(lambda: link.board().notices)
     thaw()
-    assert notices[0].startswith("the engine has not answered for ")
+    assert notices[0].startswith("the engine has not")
     assert state(link) is EngineState.RUNNING
     until(lambda: not link.board().notices)
 
@@ -347,7 +347,7 @@ def test_an_engine_of_another_user_is_not_spoken_to(stage: Stage) -> None:
     stage.start()
     link = SocketLink(stage.path, lambda: stage.holder, timeouts=PATIENCE, uid_of=lambda _: 54321)
     [notice] = until(lambda: link.board().notices)
-    assert "belongs to another user" in notice
+    assert "to another user" in notice
     assert not link.ask(Request(Command.STOP)).accepted
     assert not stage.engine.requests
     link.close()

@@ -165,7 +165,7 @@ def test_landmarks_that_nobody_checked_are_counted_over_all_benchmarks() -> None
         return replace(benchmark(name, shares(a=0.5)), user_audits=audits)
 
     approve(said(overall([audited("one", 4), audited("two", 7)])))
-    assert "carried out its landmarks" not in said(overall([audited("one", None)]))
+    assert "carried out its" not in said(overall([audited("one", None)]))
 
 
 def test_where_scenarios_differ_the_fewest_are_said_as_such() -> None:

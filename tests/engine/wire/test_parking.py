@@ -81,7 +81,7 @@ def test_what_was_to_be_played_again_and_failed_is_played_by_the_next_run(
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     planned = crosswind(place.root, "run", "--explain").out
-    assert planned.count("__bad: failed before: target bad (erratic): 401") == ROWS
+    assert planned.count("__bad: failed before: ") == ROWS
     place.server.reset()
     assert not place.run("bread").failed
     assert outcomes(place, "bad") == [(State.DONE, State.DONE)] * ROWS
@@ -124,7 +124,8 @@ def test_status_says_that_nothing_is_judged_and_rows_failed(
     place.server.plan(Fault.UNAUTHORIZED)
     failed = place.run("bread").failed
     first_line = crosswind(place.root, "status", code=0).out.splitlines()[0]
-    assert f"nothing is judged, and {failed} rows failed; why" in first_line
+    assert f"and {failed} rows failed" in first_line
+    approve(first_line)
     assert "goes on" not in first_line
 
 

@@ -24,7 +24,7 @@ from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.planner import Planner
 from engine.pipeline.run import RunResult
 from engine.store.open_reader import empty_reader, open_reader
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import crosswind
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault, nth
@@ -248,7 +248,7 @@ def test_a_workspace_budget_counts_what_all_runs_spent(shop: Shop) -> None:
     # an answer as long as it may be does not fit, where nobody has said how long
     assert shop.spent()[3] == spent
     told = "it may cost up to $0.1"
-    assert any(told in text and "8,192 where that is not set" in text for text in shop.notes())
+    assert any(told in text and "8,192 where that" in text for text in shop.notes())
     shop.configure(targets=1, max_tokens=1000, workspace_budget=spent + 0.06)
     shop.place.define(NAME, CLAIM, [metric(number, DEFINITION) for number in range(1, 9)])
     assert shop.run().stopped
@@ -291,7 +291,7 @@ def test_calls_that_are_tried_again_are_told_beside_the_others(
     number = round(again.total.tried_again)
     once = replace(again.total, tried_again=1.0)
     approve(" ".join(total_lines(once, _config(shop), None)))
-    assert f"about {number} calls come on top, tried again after faults as often as so far" in words
+    assert f"about {number} calls come on top" in words
 
 
 def _config(shop: Shop) -> Config:
@@ -326,7 +326,8 @@ def test_status_says_of_how_many_calls_the_price_is_not_known(shop: Shop) -> Non
         [(called, calls)] = reader.unpriced_calls().items()
     assert called == (Role.USER, "user")
     told = crosswind(shop.place.root, "status", code=0)
-    assert f"{calls} more calls at a price that is not known" in told.out
+    assert f"{calls} more calls at" in told.out
+    approve(lines_with(told.out, "more calls at"))
     spent = crosswind(shop.place.root, "status", "--json", code=0).json()
     assert (spent["spent_usd"] > 0, spent["unpriced_calls"]) == (True, calls)
     assert spent["spent_usd_by_role"]["user"] is None
@@ -345,7 +346,7 @@ def test_status_does_not_ask_for_the_price_of_calls_whose_tokens_are_not_known(s
     told = crosswind(shop.place.root, "status", code=0).out
     unknown = f"{number} more calls of unknown cost, as no usable number of tokens was reported"
     assert unknown in told
-    assert "at a price that is not known" not in told
+    assert "at a price" not in told
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from engine.cli.session import describe_benchmarks
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.scripted import scripted_note
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import crosswind
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
@@ -60,7 +60,7 @@ def test_a_generator_that_is_a_script_is_the_only_one_it_is_said_of(place: Workp
     assert "script" not in crosswind(place.root, "show", f"{name}__alpha").out.split("ended")[0]
     page = place.root / "page.html"
     crosswind(place.root, "export", "html", "--out", str(page))
-    assert "Scripted models took part" not in page.read_text("utf-8")
+    assert "Scripted models took" not in page.read_text("utf-8")
     exported = json.loads(crosswind(place.root, "export", "jsonl", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported.get("note")) == (False, None)
 
@@ -87,8 +87,8 @@ def test_a_user_model_that_is_a_script_is_named_beside_a_target_that_is_none(
     page = place.root / "page.html"
     crosswind(place.root, "export", "html", "--out", str(page))
     text = page.read_text("utf-8")
-    assert "say nothing about any assistant" not in text
-    assert "offline:user. They are not language models. steadfast is not a script" in text
+    assert "say nothing about" not in text
+    approve(lines_with(text, "offline:user. They are"))
     exported = json.loads(crosswind(place.root, "export", "jsonl", "bread").out.splitlines()[0])
     assert (exported["scripted"], exported["note"]) == (True, words)
 
