@@ -31,9 +31,7 @@ from tui.launch import failures
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(10, 30))]
-)
+@pytest.mark.parametrize("seed", range(30))
 def test_states_agree_and_are_what_a_run_does(seed: int, tmp_path: Path) -> None:
     hold(tmp_path, seed)
 
