@@ -38,6 +38,7 @@ from engine.providers.endpoint import (
 )
 from engine.providers.failure_kinds import FailureKind
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
+from engine.providers.local.child import LONGEST_REPLY
 from engine.providers.local.fitness import SLOTS, unfit_reason
 from engine.providers.local.server import ADDRESS, LocalServer
 from engine.providers.model import (
@@ -52,6 +53,7 @@ from engine.providers.model import (
     once_per_schema,
 )
 from engine.providers.pricing import SERVICE_TIER, Price
+from engine.providers.protocols.anthropic import LIMIT_UNASKED
 from engine.providers.protocols.base import PromptCache, Tokens
 from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
@@ -155,7 +157,11 @@ def model_settings(spec: ModelSpec) -> dict[str, Any]:
     """What a model is asked with, each parameter by its name in the configuration; None where the
     provider decides."""
     settings = spec.params.model_dump(mode="json", exclude={"pace"})
+    settings["max_tokens"] = settings["max_tokens"] or _LIMITS_UNASKED.get(spec.source)
     return {**settings, **({"extra_body": dict(spec.extra_body)} if spec.extra_body else {})}
+
+
+_LIMITS_UNASKED: Final = {"anthropic": LIMIT_UNASKED, "local": LONGEST_REPLY}
 
 
 def settings_rows(

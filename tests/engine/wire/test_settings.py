@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.config.schema import ModelSpec
+from engine.pipeline.models import model_settings
 from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.wire.odd_provider import REPLY, Odd, error, odd_provider, says
@@ -97,3 +99,11 @@ def test_settings_of_what_was_played_stay_when_the_configuration_changes(place: 
     assert WORDS in " ".join(
         crosswind(place.root, "show", "m01_s001_v01__alpha", code=0).out.split()
     )
+
+
+def test_a_limit_that_is_sent_although_nobody_configured_it_is_one_of_the_settings() -> None:
+    found = {
+        source: model_settings(ModelSpec(model="smollm2-135m", source=source))["max_tokens"]
+        for source in ("anthropic", "local", "openai")
+    }
+    assert found == {"anthropic": 8192, "local": 2048, "openai": None}
