@@ -15,11 +15,11 @@ from engine.analysis.calibration import (
 from engine.analysis.figures import Figure
 from engine.analysis.findings import p_value_words, with_ends
 from engine.analysis.sections import (
-    Block,
     Cell,
     Name,
     Row,
     Section,
+    SectionBlock,
     Sentence,
     ShareCell,
     Table,
@@ -51,7 +51,7 @@ def calibration_sections(calibration: Calibration) -> list[Section]:
 
 
 def _accuracy(calibration: Calibration) -> Section:
-    blocks: list[Block] = []
+    blocks: list[SectionBlock] = []
     if not calibration.labels:
         blocks.append(Sentence("No label is about a conversation that it has judged."))
     elif calibration.labels < LEAST_LABELS:

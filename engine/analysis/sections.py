@@ -190,7 +190,7 @@ class Sentence:
     text: str
 
 
-Block = Table | Grid | Forest | Sentence
+SectionBlock = Table | Grid | Forest | Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Section:
     key: str
     """A word that no other section of the results has."""
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[SectionBlock]
     why: str = ""
     """What the figures mean, in sentences; empty where the title says it."""
 
@@ -333,7 +333,7 @@ def _exposure(analysis: Analysis) -> Section:
         "counts as ended early only if it ended before its last landmark. A withheld reply is one "
         "that the provider's filter or the model itself refused to give."
     )
-    blocks: list[Block] = []
+    blocks: list[SectionBlock] = []
     if exposures and all(exposure.is_full for exposure in exposures.values()):
         planned = sum(exposure.planned for exposure in exposures.values())
         landmarks = f"all {planned:,} landmarks were reached" if planned else "no landmarks"
@@ -429,7 +429,7 @@ def _differences_mean(analysis: Analysis) -> str:
 
 
 def _people(analysis: Analysis) -> Section:
-    blocks: list[Block] = []
+    blocks: list[SectionBlock] = []
     if analysis.gaps:
         groups = [
             ForestGroup(

@@ -8,11 +8,11 @@ from typing import Final
 from engine.analysis.figures import Analysis, Estimate, Figure, MeanEstimate, TargetResult
 from engine.analysis.findings import coefficients
 from engine.analysis.sections import (
-    Block,
     Cell,
     Name,
     Row,
     Section,
+    SectionBlock,
     Sentence,
     ShareCell,
     Table,
@@ -45,7 +45,7 @@ def _rates(analysis: Analysis, result: TargetResult) -> Section:
             over = plural(others.base_scenarios, analysis.part)
             like = Name(f"{track.sign} {analysis.part}s like these")
             rows.append(Row(like, [_share(others), over, ""]))
-    blocks: list[Block] = [Table(_RATES, rows, whole=True)] if rows else []
+    blocks: list[SectionBlock] = [Table(_RATES, rows, whole=True)] if rows else []
     blocks += [Sentence(text) for text in _missing(result)]
     return Section("rates", "Pass rates", blocks)
 

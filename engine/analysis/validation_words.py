@@ -15,12 +15,12 @@ from engine.analysis.findings import (
     with_ends,
 )
 from engine.analysis.sections import (
-    Block,
     Cell,
     Change,
     Name,
     Row,
     Section,
+    SectionBlock,
     Sentence,
     Shift,
     Table,
@@ -118,7 +118,7 @@ def _track_section(report: ValidationReport, track: TrackReport, played: str | N
         sentences.append(f"For other targets like these: {over}")
     sentences += map(change_words, track.changed)
     sentences += floor_words(report, track.track)
-    blocks: list[Block] = [Table(_SHIFTS, rows, LEGEND), *map(Sentence, sentences)]
+    blocks: list[SectionBlock] = [Table(_SHIFTS, rows, LEGEND), *map(Sentence, sentences)]
     return Section(track.track.value, f"{track.track.value.capitalize()} metrics", blocks)
 
 

@@ -21,7 +21,7 @@ from engine.pipeline.files import differences, store_counts
 from engine.pipeline.run import mirror_benchmark
 from engine.store.mirror import EditPolicy
 from engine.store.open_reader import is_older
-from engine.store.salvage import Range, SavedTable
+from engine.store.salvage import RowRange, SavedTable
 
 
 def run_repair(arguments: RepairCommand) -> int:
@@ -111,7 +111,7 @@ def _table_words(table: SavedTable) -> str:
     return "; ".join(words)
 
 
-def _numbers(lost: Sequence[Range]) -> str:
+def _numbers(lost: Sequence[RowRange]) -> str:
     count = sum(last - first + 1 for first, last in lost)
     named = ", ".join(
         str(first) if first == last else f"{first}-{last}" for first, last in lost[:_MOST]

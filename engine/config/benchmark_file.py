@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from engine.benchmark import Metric, Track, When
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
-from engine.config.values import Listed, Name, Section, Shape, Words
+from engine.config.values import ConfigSection, Listed, Shape, ShortName, Words
 from engine.config.wording import either_of, nearest_word, quotable, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
@@ -77,7 +77,7 @@ KnownRule = Annotated[str, AfterValidator(_known_rule)]
 class MetricShape(_OpenShape):
     """One behaviour that every conversation on it is judged for."""
 
-    id: Name = Field(description="a short name such as m01")
+    id: ShortName = Field(description="a short name such as m01")
     """The prefix of the ids of its scenarios and conversations."""
     name: Words = Field(description="a few words")
     """Its name in tables and on screens."""
@@ -112,13 +112,13 @@ class BenchmarkShape(_OpenShape):
     """The benchmark's title in tables, screens and pages. Commands use the name of its folder."""
     description: Words = Field(description="what the benchmark is about, in a few sentences")
     """The text that the generator writes metrics and scenarios from."""
-    scenario: Section[SettingShape] = Field(
+    scenario: ConfigSection[SettingShape] = Field(
         default_factory=SettingShape, description="keys and values"
     )
     """The setting that the target is told."""
     metrics: Listed[MetricShape] | None = Field(default=None, description="a list of metrics")
     """The behaviours that are measured. Left out, the generator writes them into the file."""
-    lint_ignore: Section[Mapping[Name, Mapping[KnownRule, Words]]] = Field(
+    lint_ignore: ConfigSection[Mapping[ShortName, Mapping[KnownRule, Words]]] = Field(
         default_factory=dict, description="ids, and for each a rule with a reason"
     )
     """Lint rules to silence for a metric or scenario, each with a reason."""

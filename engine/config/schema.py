@@ -36,6 +36,7 @@ from engine.config.values import (
     PYTHON,
     RESPONSES_ONLY,
     Call,
+    ConfigSection,
     Effort,
     GivenApi,
     GivenBatch,
@@ -49,13 +50,12 @@ from engine.config.values import (
     JsonPath,
     Listed,
     ModelNames,
-    Name,
-    Section,
     Served,
     SessionChoice,
     SessionPath,
     Several,
     Shape,
+    ShortName,
     SourceName,
     StreamPath,
     Url,
@@ -219,13 +219,13 @@ class ModelSpec(Shape):
     base_url: Url | None = Field(default=None, description="an address, `https://host/path`")
     """The address of the server, up to but without `/chat/completions` or `/v1/messages`. Left out,
     the public address of `source`."""
-    extra_headers: Section[Mapping[HeaderName, Secret]] = Field(
+    extra_headers: ConfigSection[Mapping[HeaderName, Secret]] = Field(
         default_factory=dict, description="names of headers, each with text"
     )
     """Headers of each request, kept as secret as the key; `${NAME}` is looked up in them."""
-    params: Section[Params] = Field(default_factory=Params, description="keys and values")
+    params: ConfigSection[Params] = Field(default_factory=Params, description="keys and values")
     """Parameters of each request. Those that you leave out are not sent."""
-    extra_body: Section[Mapping[str, Any]] = Field(
+    extra_body: ConfigSection[Mapping[str, Any]] = Field(
         default_factory=dict, description="keys and values"
     )
     """Further keys for the body of each request, sent as they are. `${NAME}` is looked up in them
@@ -365,7 +365,7 @@ class UserModel(ModelSpec):
 class Target(ModelSpec):
     """A language model that is measured, or an application around one."""
 
-    id: Name = Field(description="a short name of your choice")
+    id: ShortName = Field(description="a short name of your choice")
     """The target's name in ids, folders and tables. Another id is another target."""
     system_prompt: str | None = Field(default=None, description="text; empty sends none")
     """This target's system prompt, unless the scenario has its own; an empty text sends none. Left
@@ -380,7 +380,7 @@ class Target(ModelSpec):
     stream: StreamPath = Field(default=None, description="a path such as `delta.text`, or `none`")
     """For `source: http`: the place of a piece of the reply in the JSON of each server-sent event.
     Left out, the answer is not streamed."""
-    headers: Section[Mapping[HeaderName, Secret]] = Field(
+    headers: ConfigSection[Mapping[HeaderName, Secret]] = Field(
         default_factory=dict, description="names of headers, each with text"
     )
     """For `source: http`: headers of each request, kept secret; `${NAME}` is looked up in them."""
@@ -433,7 +433,7 @@ class _ModelChange(Protocol):
 class Condition(Shape):
     """A way in which every target is measured: the same model under another system prompt."""
 
-    id: Name = Field(description="a short name of your choice")
+    id: ShortName = Field(description="a short name of your choice")
     """The part behind the dot in a target's crossed id: `gpt.strict`."""
     system_prompt: str | None = Field(default=None, description="text; empty sends none")
     """The system prompt of every target under it; an empty text sends none. Left out, each target
@@ -470,7 +470,7 @@ class RunSettings(Shape):
     conversations are begun only as far as they can be finished. A server that ignores `max_tokens`,
     charges more than its price or bills failed attempts can pass it by what the calls under way
     then cost too much."""
-    concurrency: Section[ConcurrencySettings] = Field(
+    concurrency: ConfigSection[ConcurrencySettings] = Field(
         default_factory=ConcurrencySettings, description="keys and values"
     )
     """The most rows at once. A provider that allows less gets fewer calls."""
@@ -518,7 +518,9 @@ class CheckSettings(Shape):
     """Whether a model guesses the demographic group from the user's messages alone."""
     landmarks: bool = Field(default=False, description="true or false")
     """Whether a model says of each reached landmark if the user model carried it out."""
-    model: Name | None = Field(default=None, description="a name in `models`, or a target's id")
+    model: ShortName | None = Field(
+        default=None, description="a name in `models`, or a target's id"
+    )
     """The model that is asked; left out, the evaluator, or the first of several."""
 
     @property
@@ -531,7 +533,9 @@ class CheckSettings(Shape):
 class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
-    run: Section[RunSettings] = Field(default_factory=RunSettings, description="keys and values")
+    run: ConfigSection[RunSettings] = Field(
+        default_factory=RunSettings, description="keys and values"
+    )
     """How a run behaves: its budget and its concurrency."""
     user_model: UserModel = Field(
         description="the keys of the model that plays the user: `model`, `source`, …"
@@ -547,7 +551,7 @@ class Config(Shape):
     )
     """Several judges instead of `evaluator_model`: each judges every conversation, the majority
     counts, and a tie is unscored."""
-    evaluation: Section[EvaluationSettings] = Field(
+    evaluation: ConfigSection[EvaluationSettings] = Field(
         default_factory=EvaluationSettings, description="keys and values"
     )
     """How often each judge is asked."""
@@ -555,11 +559,11 @@ class Config(Shape):
         default=None, description="the keys of the model that writes metrics and scenarios"
     )
     """Writes metrics and scenarios. Left out, the user model writes them."""
-    generation: Section[GenerationSettings] = Field(
+    generation: ConfigSection[GenerationSettings] = Field(
         default_factory=GenerationSettings, description="keys and values"
     )
     """How many scenarios, turns and samples."""
-    demographics: Section[Mapping[Words, Several[Words]]] = Field(
+    demographics: ConfigSection[Mapping[Words, Several[Words]]] = Field(
         default_factory=dict, description="axes, each with a list of values"
     )
     """Every scenario is rewritten for each combination of these values, so that people of different
@@ -574,7 +578,7 @@ class Config(Shape):
     )
     """What happens to conversations in which the user model did not do its part: `flag` marks and
     counts them, `invalidate` makes them unscored, `off` does not check."""
-    checks: Section[CheckSettings] = Field(
+    checks: ConfigSection[CheckSettings] = Field(
         default_factory=CheckSettings, description="keys and values"
     )
     """Cheap extra calls that check finished conversations."""
@@ -588,7 +592,7 @@ class Config(Shape):
     )
     """What people's labels do: `compare` only compares the judges with them, `vote` makes each a
     further vote, `overrule` lets only them count where there are any."""
-    validation: Section[ValidationSettings] = Field(
+    validation: ConfigSection[ValidationSettings] = Field(
         default_factory=ValidationSettings, description="keys and values"
     )
     """How validation runs are read."""
@@ -599,7 +603,7 @@ class Config(Shape):
     )
     """System prompts that all targets are crossed with: with two of them, each target is measured
     twice, as `<target>.<condition>`, and not under its bare id."""
-    models: Section[Mapping[Name, ModelSpec]] = Field(
+    models: ConfigSection[Mapping[ShortName, ModelSpec]] = Field(
         default_factory=dict, description="names, each with the keys of a model"
     )
     """Further models, by names for `evaluators`, `evaluate --evaluator` and `validate --with`."""

@@ -223,7 +223,7 @@ def empty_for_none(value: object) -> object:
 
 Words = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 SourceName = Annotated[Words, AfterValidator(lambda word: word.strip().lower())]
-Name = Annotated[str, AfterValidator(_safe_name)]
+ShortName = Annotated[str, AfterValidator(_safe_name)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Effort = Annotated[str, AfterValidator(_known_effort)]
 GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
@@ -256,7 +256,7 @@ GivenPeople = Annotated[People, _one_of(People)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 
 T = TypeVar("T")
-Section = Annotated[T, BeforeValidator(empty_for_none)]
+ConfigSection = Annotated[T, BeforeValidator(empty_for_none)]
 """Keys and values that may be left out, or left empty."""
 # YAML has no tuples, so lists are accepted; their members stay strict
 Listed = Annotated[tuple[T, ...], Field(strict=False)]

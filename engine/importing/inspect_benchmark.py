@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
@@ -37,8 +37,9 @@ from engine.importing.inspect_scores import (
 )
 from engine.importing.inspect_shapes import InspectResults, InspectSample
 from engine.importing.inspect_speech import alternating_turns
-from engine.importing.inspect_targets import EXPORTER, LoggedTargets, Settings
+from engine.importing.inspect_targets import EXPORTER, LoggedSettings, LoggedTargets
 from engine.importing.report import FileReport
+from engine.store.mirror_rows import JsonObject
 
 _HEAD: Final = """\
 # Made from logs of Inspect. What stands here counts: say what each metric means before you have
@@ -53,8 +54,7 @@ _REPEATED: Final = (
 _NOT_BOTH: Final = "samples in which user and target do not both speak, not taken"
 _FAILED_BEFORE: Final = "samples that failed before user and target had both spoken, not taken"
 
-Row = dict[str, Any]
-Tested = Mapping[str, Mapping[str, Sequence[Settings]]]
+Tested = Mapping[str, Mapping[str, Sequence[LoggedSettings]]]
 """By benchmark and model, the settings under which it was tested."""
 
 
@@ -99,7 +99,9 @@ class LoggedBenchmark:
     """What our scenario ids begin with, by their sample ids."""
     _scenarios: dict[str, bytes] = field(default_factory=dict)
     """A digest of each scenario, by id."""
-    _scores: list[tuple[Row, LoggedMetric | None, GivenScore | None]] = field(default_factory=list)
+    _scores: list[tuple[JsonObject, LoggedMetric | None, GivenScore | None]] = field(
+        default_factory=list
+    )
     """Rows of `scores.json`, without their verdict where a score is to be read as one."""
 
     def read(self, log: OpenLog) -> list[Problem]:
@@ -139,7 +141,7 @@ class LoggedBenchmark:
         about: InspectResults,
         target: Mapping[str, str],
         before: Mapping[tuple[str, str], int],
-    ) -> Iterator[tuple[Row, Row]]:
+    ) -> Iterator[tuple[JsonObject, JsonObject]]:
         """Yield a scenario and a conversation for each metric that a sample has a verdict on."""
         own = sample.uuid or f"{about.eval_id}/{sample.id}/{sample.epoch}"
         mark = blake2b(own.encode(errors="replace"), digest_size=12).digest()
@@ -170,7 +172,7 @@ class LoggedBenchmark:
             yield {**ids, **scenario, **told}, {**ids, **played, **usage}
             usage = {}  # only the first has it
 
-    def _keep_own_verdicts(self, name: str, sample: InspectSample, played: Row) -> None:
+    def _keep_own_verdicts(self, name: str, sample: InspectSample, played: JsonObject) -> None:
         verdicts = own_verdicts(sample)
         if verdicts and PARTIAL not in played:
             row = {
@@ -182,7 +184,9 @@ class LoggedBenchmark:
             }
             self._scores.append((row, None, None))
 
-    def _scored(self, sample: InspectSample, played: Row) -> Iterator[tuple[Row, Row]]:
+    def _scored(
+        self, sample: InspectSample, played: JsonObject
+    ) -> Iterator[tuple[JsonObject, JsonObject]]:
         """Keep the scores that are taken; yield the ids of each one's scenario, and what its
         scenario tells besides. Raises `SeveralScoresError`."""
         scores = list(given_scores(sample))
@@ -218,7 +222,7 @@ class LoggedBenchmark:
             self._ids[theirs] = fitting
         return self._ids[theirs]
 
-    def _is_new(self, scenario: Row) -> bool:
+    def _is_new(self, scenario: JsonObject) -> bool:
         """Whether it is the first of its id; later ones that differ are counted."""
         digest = blake2b(msgspec.json.encode(scenario), digest_size=12).digest()
         first = self._scenarios.setdefault(scenario["id"], digest)
@@ -254,11 +258,11 @@ class LoggedBenchmark:
 
     def _score(
         self,
-        row: Row,
+        row: JsonObject,
         metric: LoggedMetric | None,
         score: GivenScore | None,
         rules: Mapping[str, PresenceRule],
-    ) -> Row:
+    ) -> JsonObject:
         if metric is None or score is None:
             return row
         rule = rules[metric.id]
@@ -280,12 +284,12 @@ class LoggedBenchmark:
         return Problem(f"there is nothing to take in it: {counted}", self.logs[0])
 
 
-def _array_part(row: Row, written: int) -> bytes:
+def _array_part(row: JsonObject, written: int) -> bytes:
     """A row of an array of which so many bytes are written."""
     return (b",\n" if written else b"[\n") + msgspec.json.encode(row)
 
 
-def _metric(metric: LoggedMetric, rule: PresenceRule) -> Row:
+def _metric(metric: LoggedMetric, rule: PresenceRule) -> JsonObject:
     if metric.about is not None:
         return dict(metric.about)
     described = (

@@ -18,7 +18,7 @@ EXPORTER: Final = "crosswind"
 _SOURCES: Final = frozenset({"openai", "anthropic"})
 """Providers whose models are called by the same names here."""
 
-Settings = Mapping[str, str]
+LoggedSettings = Mapping[str, str]
 """By name, each value as JSON."""
 
 
@@ -27,7 +27,7 @@ class LoggedTargets:
     """The targets of one benchmark's logs. A model that was tested under several settings is
     several targets, of which the second and later ones are numbered."""
 
-    tested: dict[str, list[Settings]] = field(default_factory=dict)
+    tested: dict[str, list[LoggedSettings]] = field(default_factory=dict)
     """The settings under which each model was tested, in the order of the logs; also those of
     earlier imports."""
     differences: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class LoggedTargets:
         name = ours if isinstance(ours, str) else self._numbered(role, _settings(about))
         return {"id": name, "label": role, **known}
 
-    def _numbered(self, role: str, settings: Settings) -> str:
+    def _numbered(self, role: str, settings: LoggedSettings) -> str:
         tested = self.tested.setdefault(role, [])
         if settings not in tested:
             tested.append(settings)
@@ -56,7 +56,7 @@ class LoggedTargets:
         return f"{role} {number}"
 
 
-def _settings(about: InspectResults) -> Settings:
+def _settings(about: InspectResults) -> LoggedSettings:
     """Return what a person set for the task, its solver and the model under test."""
     role = _of_role(about, TARGET)
     tested = role if isinstance(role, dict) else {}
@@ -81,7 +81,7 @@ def _settings(about: InspectResults) -> Settings:
     }
 
 
-def _difference(role: str, number: int, first: Settings, settings: Settings) -> str:
+def _difference(role: str, number: int, first: LoggedSettings, settings: LoggedSettings) -> str:
     changed = [
         name for name in sorted({*first, *settings}) if first.get(name) != settings.get(name)
     ]

@@ -15,7 +15,7 @@ from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
 
-Cell = tuple[str, Track, str]
+ScoreCell = tuple[str, Track, str]
 """Target, track and metric."""
 
 
@@ -34,12 +34,12 @@ class ScoreCounts:
     """By target and track."""
     unsure: Collection[tuple[str, Track]]
     """Rates that rest on too few base scenarios."""
-    passes: Mapping[Cell, PassCount]
+    passes: Mapping[ScoreCell, PassCount]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """The stored metrics, by id."""
     through: int = 0
     """The `seq` of the newest verdict included."""
-    failures: Mapping[Cell, VerdictRow] = field(default_factory=dict)
+    failures: Mapping[ScoreCell, VerdictRow] = field(default_factory=dict)
     """The newest failure of each target and metric, where there is one."""
     asked: AskedConversations | None = None
     """The conversations that count; None for all."""
@@ -79,12 +79,12 @@ def scores(
     return ScoreCounts(known, unsure, passes, metrics, through, failures, asked)
 
 
-def _cell(row: VerdictRow) -> Cell:
+def _cell(row: VerdictRow) -> ScoreCell:
     return row.key.target_id, row.track, row.metric_id
 
 
-def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:
-    values: dict[Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+def _clusters(rows: Iterable[VerdictRow]) -> dict[ScoreCell, list[Cluster]]:
+    values: dict[ScoreCell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.passed is not None:
             values[_cell(row)][base_id(row.key.scenario_id)].append(float(row.passed))

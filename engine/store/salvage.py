@@ -48,7 +48,7 @@ _NO_FACTS: Final = {"mirrored": "path at digest seq", "kept": "path at digest"}
 _PARTS: Final = ("take_end", "message", "verdict", "take_check")
 """Tables whose rows are useless without their take."""
 
-Range = tuple[int, int]
+RowRange = tuple[int, int]
 """First and last number, inclusive."""
 
 
@@ -59,7 +59,7 @@ class SavedTable:
     saved: int = 0
     dropped: int = 0
     """Rows that can be read and are left out, as what they are part of is lost."""
-    lost: list[Range] = field(default_factory=list)
+    lost: list[RowRange] = field(default_factory=list)
     """Numbers of rows that cannot be read as they were stored. They may have been in another table
     that is damaged in the same place."""
     is_cut_off: bool = False
@@ -71,7 +71,7 @@ class SalvageReport:
     """What was saved, and what is missing."""
 
     tables: Mapping[str, SavedTable]
-    unlogged: Sequence[Range]
+    unlogged: Sequence[RowRange]
     """Rows that an engine acknowledged and that are lost with the end of its log."""
 
     @property
@@ -263,7 +263,7 @@ def _last_seq(old: sqlite3.Connection, table: str) -> int | None:
 
 
 def _readable_rows(
-    old: sqlite3.Connection, table: str, columns: Sequence[str], last: int, lost: list[Range]
+    old: sqlite3.Connection, table: str, columns: Sequence[str], last: int, lost: list[RowRange]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows that SQLite can read, and append to `lost` the ranges that it cannot."""
     select = (
@@ -331,7 +331,7 @@ def _reserved_costs(old: sqlite3.Connection) -> tuple[Any, ...] | None:
 # Consistency between rows
 
 
-def _make_consistent(new: sqlite3.Connection, lost_messages: Sequence[Range]) -> None:
+def _make_consistent(new: sqlite3.Connection, lost_messages: Sequence[RowRange]) -> None:
     """Delete what refers to rows that are gone, and what follows a gap in a conversation: the next
     run continues it there."""
     new.execute("UPDATE take SET scenario = NULL WHERE scenario NOT IN (SELECT seq FROM scenario)")
@@ -367,18 +367,18 @@ _CUT_TAKES: Final = (
 """The takes that lack messages, and the `seq` from which their messages are of no use."""
 
 
-def _end_of_log(damaged: Path) -> list[Range]:
+def _end_of_log(damaged: Path) -> list[RowRange]:
     """Return the numbers of rows that were acknowledged and may be missing."""
     last = acknowledged(damaged)
     return [(last.first + 1, last.last)] if last is not None and rows_missing(damaged) else []
 
 
-def _without_present(new: sqlite3.Connection, ranges: Sequence[Range]) -> list[Range]:
+def _without_present(new: sqlite3.Connection, ranges: Sequence[RowRange]) -> list[RowRange]:
     """Return the parts of ranges whose numbers no row has."""
     union = " UNION ALL ".join(
         f"SELECT seq FROM {table} WHERE seq BETWEEN ?1 AND ?2" for table in TABLES
     )
-    absent: list[Range] = []
+    absent: list[RowRange] = []
     for low, high in sorted(ranges):
         following = low
         there = [row[0] for row in new.execute(f"{union} ORDER BY seq", (low, high))]

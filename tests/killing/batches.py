@@ -24,7 +24,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _HURRIED: Final = """\
 import sys
 from engine.providers.batches import queue
-queue.PACE = queue.Pace(
+queue.PACE = queue.BatchPace(
     quiet_s=0.1, step_s=0.02, first_look_s=0.02, longest_look_s=0.1, unsure_s=0.6, most_calls=4
 )
 from tui.__main__ import main

@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Metric, Stage, State, Track
 from engine.pipeline.planner import RemainingWork
-from engine.pipeline.scores import Cell, PassCount, ScoreCounts
+from engine.pipeline.scores import PassCount, ScoreCell, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tests.approval import approve
@@ -44,7 +44,7 @@ INFO = BenchmarkInfo(
 HOLDS, FLATTERS = ("m01", Track.POSITIVE), ("m02", Track.NEGATIVE)
 
 
-def cell(target: str, metric: tuple[str, Track]) -> Cell:
+def cell(target: str, metric: tuple[str, Track]) -> ScoreCell:
     return target, metric[1], metric[0]
 
 

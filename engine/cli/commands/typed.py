@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
-Parts = argparse._ActionsContainer  # noqa: SLF001  (argparse has no public name for it)
+ArgumentContainer = argparse._ActionsContainer  # noqa: SLF001  (argparse has no public name for it)
 
 
 class Argument:
@@ -19,7 +19,7 @@ class Argument:
         """Arguments with the same word here exclude each other."""
         self.given = given
 
-    def add_to(self, parser: Parts, attribute: str) -> None:
+    def add_to(self, parser: ArgumentContainer, attribute: str) -> None:
         given = {"name": f"--{attribute.replace('_', '-')}", **self.given}
         name = given.pop("name")
         if name is None:
@@ -136,7 +136,7 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
 
 def add_own(parser: argparse.ArgumentParser, kind: type[CliCommand]) -> None:
     """Add the arguments of this command."""
-    groups: dict[str, Parts] = {"": parser}
+    groups: dict[str, ArgumentContainer] = {"": parser}
     for name, argument in arguments_of(kind).items():
         if name not in SHARED:
             if argument.one_of not in groups:

@@ -22,8 +22,8 @@ from engine.providers.batches.lines import (
 from engine.providers.batches.queue import (
     NEVER,
     Batch,
-    Line,
     Placed,
+    ResultLine,
     Unsure,
 )
 
@@ -99,7 +99,7 @@ class AnthropicBatches:
         with _translated():
             return _placed(await self._client.messages.batches.retrieve(provider_id))
 
-    async def lines(self, provider_id: str) -> AsyncIterator[tuple[str, Line]]:
+    async def lines(self, provider_id: str) -> AsyncIterator[tuple[str, ResultLine]]:
         with _translated():
             results = self._client.messages.batches.with_streaming_response.results(provider_id)
             async with results as response:
@@ -126,15 +126,15 @@ def _size(batch: MessageBatch) -> int:
     return sum(count for count in counts.values() if isinstance(count, int))
 
 
-def _line(result: object) -> Line:
+def _line(result: object) -> ResultLine:
     found = result if isinstance(result, dict) else {}
     match found.get("type"):
         case "succeeded":
-            return Line(200, encoded(found.get("message")))
+            return ResultLine(200, encoded(found.get("message")))
         case "errored":
             error = found.get("error")
             inner = error.get("error") if isinstance(error, dict) else None
             kind = inner.get("type") if isinstance(inner, dict) else None
-            return Line(_STATUSES.get(str(kind), 500), encoded(error))
+            return ResultLine(_STATUSES.get(str(kind), 500), encoded(error))
         case _:
             return NEVER

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 
 import httpx2
 
-from engine.providers.batches.queue import BatchRefusedError, BatchUnseenError, Line
+from engine.providers.batches.queue import BatchRefusedError, BatchUnseenError, ResultLine
 
 LONGEST_LINE: Final = 64_000_000
 """Bytes; more than any reply has."""
@@ -38,7 +38,7 @@ def translated(status_error: type[Exception], client_error: type[Exception]) -> 
         error = cast("_StatusError", found)
         if error.status_code >= 500 or error.status_code == 408:
             raise BatchUnseenError(f"the provider answers {error.status_code}") from None
-        raise BatchRefusedError(Line(error.status_code, error.response.content)) from None
+        raise BatchRefusedError(ResultLine(error.status_code, error.response.content)) from None
     # some faults in a response are none of the client's own errors
     except (client_error, httpx2.HTTPError, *_ODD) as odd:
         raise BatchUnseenError(f"the provider cannot be asked: {type(odd).__name__}") from None

@@ -21,8 +21,8 @@ from engine.providers.batches.lines import (
 from engine.providers.batches.queue import (
     NEVER,
     Batch,
-    Line,
     Placed,
+    ResultLine,
 )
 from engine.providers.http.official import OfficialTransport, openai_client
 from engine.providers.http.transport import Address
@@ -80,7 +80,7 @@ class OpenAIBatches:
         with _translated():
             return _placed(await self._client.batches.retrieve(provider_id))
 
-    async def lines(self, provider_id: str) -> AsyncIterator[tuple[str, Line]]:
+    async def lines(self, provider_id: str) -> AsyncIterator[tuple[str, ResultLine]]:
         with _translated():
             batch = await self._client.batches.retrieve(provider_id)
             for file in (batch.output_file_id, batch.error_file_id):
@@ -105,7 +105,7 @@ def _placed(batch: TheirBatch) -> Placed:
     return Placed(provider_id_of(batch.id), moment(batch.expires_at), status in _ENDED, refusal)
 
 
-def _refusal(batch: TheirBatch) -> Line:
+def _refusal(batch: TheirBatch) -> ResultLine:
     """Why a batch was not begun, as the response to a call would say it."""
     errors = (batch.errors and batch.errors.data) or []
     first = errors[0] if errors else None
@@ -114,14 +114,14 @@ def _refusal(batch: TheirBatch) -> Line:
     # too much is queued at this account, which passes
     status = 429 if code == "token_limit_exceeded" else 400
     kind = None if status == 429 else code
-    return Line(status, encoded({"error": {"code": kind, "message": f"batch: {words}"}}))
+    return ResultLine(status, encoded({"error": {"code": kind, "message": f"batch: {words}"}}))
 
 
-def _line(line: Mapping[str, Any]) -> Line:
+def _line(line: Mapping[str, Any]) -> ResultLine:
     response = line.get("response")
     if not isinstance(response, dict):
         return NEVER
     status = response.get("status_code")
     # sometimes it is 0, with a body that says nothing
     known = isinstance(status, int) and 200 <= status < 600
-    return Line(status if known else 500, encoded(response.get("body")))
+    return ResultLine(status if known else 500, encoded(response.get("body")))

@@ -32,7 +32,7 @@ SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BatchPace:
     """When calls are submitted and results are asked for, in seconds, and how much at once."""
 
     quiet_s: float = 20.0
@@ -53,10 +53,10 @@ class Pace:
     """The same of its size (200 and 256 MB)."""
 
 
-PACE = Pace()
+PACE = BatchPace()
 
 
-class Line(NamedTuple):
+class ResultLine(NamedTuple):
     """The result of one call."""
 
     status: int | None
@@ -66,7 +66,7 @@ class Line(NamedTuple):
     """Whether it is the response to a whole batch, which says nothing about this call."""
 
 
-NEVER: Final = Line(None, b"")
+NEVER: Final = ResultLine(None, b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Placed:
     until: datetime | None
     """When it ends at the latest."""
     is_over: bool = False
-    refusal: Line | None = None
+    refusal: ResultLine | None = None
     """Why all of it failed."""
 
 
@@ -123,7 +123,7 @@ class Batch:
 class BatchRefusedError(Exception):
     """The provider refused, as a response says."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ResultLine) -> None:
         super().__init__(f"status {line.status}")
         self.line = line
 
@@ -150,7 +150,7 @@ class BatchClient(Protocol):
 
     async def look(self, provider_id: str) -> Placed: ...
 
-    def lines(self, provider_id: str) -> AsyncIterator[tuple[str, Line]]:
+    def lines(self, provider_id: str) -> AsyncIterator[tuple[str, ResultLine]]:
         """Yield the results of a batch that is over, by our names."""
         ...
 
@@ -196,7 +196,7 @@ class _WaitingCall:
     body: Mapping[str, Any]
     size: int
     most_usd: float
-    future: asyncio.Future[tuple[str, Line]]
+    future: asyncio.Future[tuple[str, ResultLine]]
 
 
 class BatchQueue:
@@ -220,8 +220,8 @@ class BatchQueue:
             for number, ask in enumerate(batch.asks):
                 if number not in batch.over:
                     self._unclaimed[ask].append(batch.call(number))
-        self._futures: dict[str, asyncio.Future[tuple[str, Line]]] = {}
-        self._lines: dict[str, Line] = {}
+        self._futures: dict[str, asyncio.Future[tuple[str, ResultLine]]] = {}
+        self._lines: dict[str, ResultLine] = {}
         """Results that nobody has asked for."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -229,11 +229,11 @@ class BatchQueue:
 
     async def line(
         self, ask: str, body: Mapping[str, Any], most_usd: float, reserve: Reserve
-    ) -> tuple[str, Line]:
+    ) -> tuple[str, ResultLine]:
         """Return our name of a call, and its result."""
         if not self._unclaimed.get(ask):
             await reserve(None)
-        future: asyncio.Future[tuple[str, Line]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[tuple[str, ResultLine]] = asyncio.get_running_loop().create_future()
         waiting: _WaitingCall | None = None
         if before := self._unclaimed.get(ask):
             call = before.popleft()
@@ -363,7 +363,7 @@ class BatchQueue:
         batch.provider_id, batch.until, batch.unsure = placed.provider_id, placed.until, False
         self._ledger.placed(batch)
 
-    def _drop(self, batch: Batch, line: Line) -> None:
+    def _drop(self, batch: Batch, line: ResultLine) -> None:
         """Forget a batch that the provider does not have. Each of its calls gets this result."""
         batch.provider_id = None
         self._ledger.placed(batch)
@@ -420,13 +420,13 @@ class BatchQueue:
         refusal = placed.refusal and placed.refusal._replace(of_batch=True)
         self._finish(batch, refusal or NEVER)
 
-    def _finish(self, batch: Batch, rest: Line) -> None:
+    def _finish(self, batch: Batch, rest: ResultLine) -> None:
         """Give this result to all calls that have none."""
         for number in range(len(batch.asks)):
             if number not in batch.over:
                 self._deliver(batch, number, rest)
 
-    def _deliver(self, batch: Batch, number: int, line: Line) -> None:
+    def _deliver(self, batch: Batch, number: int, line: ResultLine) -> None:
         call = batch.call(number)
         batch.over.add(number)
         if line.status is None and batch.provider_id is not None:
