@@ -12,7 +12,6 @@ from typing import Final
 from engine.analysis.answer import answer, legend, rate_cell, size_words
 from engine.analysis.figures import (
     Analysis,
-    Figure,
     Overall,
     RepeatAgreement,
     TargetResult,
@@ -119,12 +118,11 @@ def _agree(agreement: RepeatAgreement | None) -> str:
 
 def results_table(analysis: Analysis, page: TableLayout = NARROW_LAYOUT) -> str:
     """All details: the rates, the findings, and the sections behind them."""
+    title, meaning = analysis.benchmark, LEGEND
     if isinstance(analysis, Overall):
         which = joined_names(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
-        parts = [f"{analysis.benchmark}: {which}"]
-        parts += [_leaderboard_of_all(analysis, page), *_wrapped(LEGEND_OF_ALL, page.width)]
-    else:
-        parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
+        title, meaning = f"{title}: {which}", LEGEND_OF_ALL
+    parts = [title, _leaderboard(analysis, page), *_wrapped(meaning, page.width)]
     if analysis.family.size:
         parts += _wrapped(marks_mean(analysis), page.width)
     for finding in findings(analysis):
@@ -133,59 +131,39 @@ def results_table(analysis: Analysis, page: TableLayout = NARROW_LAYOUT) -> str:
 
 
 def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
-    wide = page.width >= WIDE
-    head = ["target", "positive", "negative", "scored", "agree"]
-    body = [
-        [
-            target.target,
-            *(_cell(target, track, ranked=wide) for track in Track),
-            f"{target.scored}/{target.of}",
-            "—" if target.agreement is None else percent(target.agreement.percent.value),
-        ]
-        for target in analysis.targets
-    ]
-    right = {3, 4}
-    if wide:
-        head += ["AC1", "for new metrics"]
-        right |= {5}
-        for row, result in zip(body, analysis.targets, strict=True):
-            row += [
-                _value(None if result.agreement is None else result.agreement.ac1),
-                _new_metrics_cell(result),
+    wide, targets = page.width >= WIDE, analysis.targets
+    of_all = isinstance(analysis, Overall)
+    columns = {"target": [target.target for target in targets]}
+    for track in analysis.tracks if of_all else Track:
+        columns[str(track)] = [_cell(analysis, target, track, ranked=wide) for target in targets]
+    columns["scored"] = [f"{target.scored:,}/{target.of:,}" for target in targets]
+    if not of_all:
+        agreements = [target.agreement for target in targets]
+        columns["agree"] = [percent(one.percent.value) if one else "—" for one in agreements]
+        if wide:
+            columns["AC1"] = [
+                coefficient(one.ac1.value) if one and one.ac1 else "—" for one in agreements
             ]
-    return table_that_fits(head, body, right, page)
+    like = "for new metrics"
+    if isinstance(analysis, Overall):
+        like = "for benchmarks like these" if analysis.on_like else ""
+    if wide and like:
+        columns[like] = [_new_metrics_cell(target) for target in targets]
+    right = {number for number, head in enumerate(columns) if head in _RIGHT}
+    return table_that_fits([*columns], [*zip(*columns.values(), strict=True)], right, page)
 
 
-def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
-    wide = page.width >= WIDE
-    head = ["target", *(str(track) for track in analysis.tracks), "scored"]
-    body = [
-        [
-            target.target,
-            *(_mean(analysis, target, track, ranked=wide) for track in analysis.tracks),
-            f"{target.scored:,}/{target.of:,}",
-        ]
-        for target in analysis.targets
-    ]
-    right = {len(head) - 1}
-    if wide and analysis.on_like:
-        head.append("for benchmarks like these")
-        for row, result in zip(body, analysis.targets, strict=True):
-            row.append(_new_metrics_cell(result))
-    return table_that_fits(head, body, right, page)
+_RIGHT: Final = frozenset({"scored", "agree", "AC1"})
 
 
-def _mean(analysis: Overall, result: TargetResult, track: Track, *, ranked: bool) -> str:
-    estimate = result.tracks[track]
+def _cell(analysis: Analysis, result: TargetResult, track: Track, *, ranked: bool) -> str:
+    estimate, place = result.tracks[track], _rank_cell(result, track) if ranked else ""
+    if not isinstance(analysis, Overall):
+        return estimate_text(estimate) + place
     if estimate.rate is None:
         return "—"
     over = f"{estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
-    place = _rank_cell(result, track) if ranked else ""
     return f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} {over}{place}"
-
-
-def _cell(result: TargetResult, track: Track, *, ranked: bool) -> str:
-    return estimate_text(result.tracks[track]) + (_rank_cell(result, track) if ranked else "")
 
 
 def _rank_cell(result: TargetResult, track: Track) -> str:
@@ -200,10 +178,6 @@ def _new_metrics_cell(result: TargetResult) -> str:
         if estimate is not None
     ]
     return " ".join(rates) or "—"
-
-
-def _value(figure: Figure | None) -> str:
-    return "—" if figure is None else coefficient(figure.value)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
