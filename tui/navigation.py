@@ -21,6 +21,7 @@ from tui.state.related import MessageRef, RowCursor, Subject
 
 if TYPE_CHECKING:
     from engine.analysis.sections import VerdictScope
+    from engine.cli.person_labels import PersonDisputes, PersonSample
     from engine.cli.piloting import PilotPage
     from engine.pipeline.report import Report
     from engine.store.browsing import Filter
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tui.bindings import PaletteCommand
     from tui.screens.quit import Decided
     from tui.state.found_ids import FoundId
-    from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.related import TakeRef
 
 
@@ -283,11 +283,11 @@ class Navigator:
         """Show the page on a pilot."""
         self._app.push_screen(load(SCREENS["pilot"])(page))
 
-    def open_label(self, sample: SampleSource) -> None:
+    def open_label(self, sample: PersonSample) -> None:
         """Open a sample for labelling."""
         self._open("label", sample)
 
-    def open_disputes(self, disputes: DisputeSource) -> None:
+    def open_disputes(self, disputes: PersonDisputes) -> None:
         """Open the items that human labellers disagree on, to be decided."""
         self._open("adjudicate", disputes)
 

@@ -229,7 +229,8 @@ class PersonReview:
             return have_reviewed(self.session, asked, all_files=False)
 
     def write_files(self, benchmark: str) -> None:
-        """Bring all files of a benchmark up to date. Raises `CrosswindError`."""
+        """Bring all files of a benchmark up to date; `act` skips those that hold what was played.
+        Raises `CrosswindError`."""
 
         def here() -> str:
             with writing(self.session) as pipeline:

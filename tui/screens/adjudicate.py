@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -20,10 +20,13 @@ from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
 from tui.screens.label import ANSWERS
 from tui.services.ticker import begin
-from tui.state.labelling import DisputeSource, dispute_blocks, label_blocks
+from tui.state.labelling import dispute_blocks, label_blocks
 from tui.text.blocks import Passage
 from tui.text.ink import Ink, Piece
 from tui.widgets.transcript import TranscriptView
+
+if TYPE_CHECKING:
+    from engine.cli.person_labels import PersonDisputes
 
 
 class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
@@ -43,7 +46,7 @@ class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
         key("left_square_bracket", "dispute(-1)", "previous", "the previous one"),
     ]
 
-    def __init__(self, shell: Shell, source: DisputeSource) -> None:
+    def __init__(self, shell: Shell, source: PersonDisputes) -> None:
         super().__init__(shell)
         self._source = source
         self._open = list(source.disputes)

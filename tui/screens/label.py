@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
 from textual.widget import Widget
@@ -19,13 +19,16 @@ from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
 from tui.services.label_queue import LabelQueue
 from tui.services.ticker import begin
-from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
+from tui.state.labelling import BlindLabelling, LabelForm
 from tui.state.run_status import Snapshot
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece, shorten
 from tui.text.wrap import wrapped_lines
 from tui.widgets.lines import Lines, OneLine
 from tui.widgets.transcript import BlindTranscript
+
+if TYPE_CHECKING:
+    from engine.cli.person_labels import PersonSample
 
 MOST_ASKED: Final = 0.25
 """Largest share of the screen's rows that the definition takes. A longer one is the beginning of
@@ -57,10 +60,10 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         key("p", "pause_label", "freeze", "stop the clock and cover the transcript, or go on"),
     ]
 
-    def __init__(self, shell: Shell, sample: SampleSource) -> None:
+    def __init__(self, shell: Shell, sample: PersonSample) -> None:
         super().__init__(shell)
         self._sample = sample
-        self._unstored = LabelQueue(sample)
+        self._unstored = LabelQueue(sample.store, sample.write_files)
         self._way = BlindLabelling(sample.labelling)
         self._person = one_line(sample.labelling.sample.person)
         self._benchmark = one_line(sample.labelling.sample.benchmark)

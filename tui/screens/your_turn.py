@@ -30,7 +30,6 @@ from tui.state.reviewing import (
     STATE_INKS,
     PersonQueue,
     QueueKey,
-    ReviewSource,
     RowKind,
     detail_blocks,
 )
@@ -41,6 +40,7 @@ from tui.widgets.lines import Entries, Entry
 from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
+    from engine.cli.reviewing import PersonReview
     from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 
 READ_AGAIN_SECONDS: Final = 2.0
@@ -65,7 +65,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self._list = Entries(id="queue")
         self._detail = TranscriptView(follow=False, id="detail")
         self._person_queue = PersonQueue()
-        self._source: ReviewSource | None = None
+        self._source: PersonReview | None = None
         self._fault: str | None = None
         self._loaded = False
         self._reading = False
@@ -298,7 +298,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         await self._read()
 
     async def _edit_in_editor(
-        self, source: ReviewSource, page: ReviewPage, entry: ReviewEntry, path: Path, before: str
+        self, source: PersonReview, page: ReviewPage, entry: ReviewEntry, path: Path, before: str
     ) -> str | None:
         """Edit an entry. Returns what was done; None if the user left it unchanged. Rejected text
         is offered again as they wrote it."""

@@ -37,13 +37,13 @@ from tui.services.ticker import Ticker
 from tui.state.run_status import RunPhase
 
 if TYPE_CHECKING:
+    from engine.cli.person_labels import PersonDisputes, PersonSample
     from engine.cli.piloting import PilotPage
+    from engine.cli.reviewing import PersonReview
     from engine.pipeline.message_calls import TakeCalls
     from engine.pipeline.planner import RemainingWork
     from engine.pipeline.report import Report
-    from tui.state.labelling import DisputeSource, SampleSource
     from tui.state.related import TakeRef
-    from tui.state.reviewing import ReviewSource
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
@@ -96,11 +96,11 @@ class Backend:
     """Finds the takes of a benchmark that the files decide otherwise than the store says."""
     calls: Callable[[str, ConversationKey, int], TakeCalls] | None = None
     """Finds the calls behind the messages of a take, by its number."""
-    label: Callable[[str], SampleSource] | None = None
+    label: Callable[[str], PersonSample] | None = None
     """Opens the user's label sample of a benchmark, drawing it if there is none."""
-    disputes: Callable[[str], DisputeSource] | None = None
+    disputes: Callable[[str], PersonDisputes] | None = None
     """Finds the items of a benchmark that labellers disagree on."""
-    review: Callable[[], ReviewSource] | None = None
+    review: Callable[[], PersonReview] | None = None
     """Opens the reviews of metrics and scenarios."""
     ahead: Callable[[str], RemainingWork] | None = None
     """Finds the work of a benchmark that waits for a person."""
@@ -394,17 +394,17 @@ class EngineControl:
             self._piloting = None
             self._begin(self._find_then(page, piloting.benchmark, piloting.then))
 
-    def review(self) -> ReviewSource:
+    def review(self) -> PersonReview:
         """Open the reviews. Slow, so do not call it on the event loop. Raises `CrosswindError`."""
         if self._backend.review is None:
             raise InputError("`crosswind review` does it: it cannot be done here.")
         return self._backend.review()
 
-    def label(self, benchmark: str, then: Callable[[SampleSource], None]) -> None:
+    def label(self, benchmark: str, then: Callable[[PersonSample], None]) -> None:
         """Open the user's sample of a benchmark; `then` gets it."""
         self._look_up(self._backend.label, benchmark, then, f"crosswind label {benchmark}")
 
-    def adjudicate(self, benchmark: str, then: Callable[[DisputeSource], None]) -> None:
+    def adjudicate(self, benchmark: str, then: Callable[[PersonDisputes], None]) -> None:
         """Find what labellers disagree on; `then` gets it."""
         self._look_up(
             self._backend.disputes, benchmark, then, f"crosswind label {benchmark} --decide"

@@ -5,14 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.labelling.requests import NumberedLabel
-
-if TYPE_CHECKING:
-    from tui.state.labelling import SampleSource
-
 
 _writing: list[threading.Thread] = []
 
@@ -39,8 +34,10 @@ def wait_for_files() -> None:
 class LabelQueue:
     """A thread-safe queue of labels."""
 
-    def __init__(self, sample: SampleSource) -> None:
-        self._sample = sample
+    def __init__(
+        self, store: Callable[[Sequence[NumberedLabel]], None], write_files: Callable[[], None]
+    ) -> None:
+        self._store_all, self._write_files = store, write_files
         self._waiting: list[NumberedLabel] = []
         self._guard = threading.Lock()
         """Guards `_waiting`; held only briefly."""
@@ -75,13 +72,13 @@ class LabelQueue:
     def end(self) -> None:
         """Finish: write the files in the background; see `wait_for_files`."""
         if self._stored:
-            write_beside(self._sample.write_files)
+            write_beside(self._write_files)
 
     def _store(self, labels: Sequence[NumberedLabel]) -> list[tuple[int, str]]:
         if not labels:
             return []
         try:
-            self._sample.store(labels)
+            self._store_all(labels)
             self._stored = True
         except InputError as error:
             if len(labels) == 1:

@@ -4,9 +4,9 @@ whoever decides it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line
@@ -25,27 +25,6 @@ LONGEST_LOOK: Final = 2.0
 """If two looks are more seconds apart than this, the screen was not visible in between."""
 IDLE_SECONDS: Final = 120.0
 """Seconds without a key press after which reading is taken to have stopped."""
-
-
-class SampleSource(Protocol):
-    """A person's sample. Its methods may take a while and raise `CrosswindError`."""
-
-    @property
-    def labelling(self) -> LabellingProgress:
-        """The state at the time of opening."""
-        ...
-
-    def item(self, number: int) -> BlindItem: ...
-
-    def is_replaced(self, number: int) -> bool:
-        """Whether the conversation has been played again since."""
-        ...
-
-    def store(self, labels: Sequence[NumberedLabel]) -> None: ...
-
-    def write_files(self) -> None:
-        """Write the stored labels to files; call once, at the end."""
-        ...
 
 
 @dataclass(slots=True)
@@ -197,24 +176,6 @@ class BlindLabelling:
         idle = seconds - self._touched > IDLE_SECONDS
         if seen and not self.paused and not idle and seconds - before <= LONGEST_LOOK:
             self.form.seconds += seconds - before
-
-
-class DisputeSource(Protocol):
-    """Disagreements. `decide` and `take_back` may be slow and raise `CrosswindError`."""
-
-    @property
-    def person(self) -> str:
-        """The person who decides."""
-        ...
-
-    @property
-    def disputes(self) -> Sequence[Dispute]:
-        """The state at the time of opening."""
-        ...
-
-    def decide(self, dispute: Dispute, *, present: bool, reason: str) -> None: ...
-
-    def take_back(self, dispute: Dispute) -> None: ...
 
 
 def answer_of(label: Verdict) -> tuple[str, Ink]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.benchmark import Metric, Scenario, Track, When, base_id
 from engine.display import display_text, one_line
@@ -21,7 +21,6 @@ from tui.text.ink import Ink, Styled
 
 if TYPE_CHECKING:
     from engine.cli.person_labels import WaitingLabels
-    from engine.pipeline.order import Order
     from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 
 
@@ -65,41 +64,6 @@ STATE_INKS = {
     ReviewState.REJECTED: Ink.BAD,
     ReviewState.BY_HAND: Ink.MUTED,
 }
-
-
-class ReviewSource(Protocol):
-    """The source of reviews. Calls may take a while and raise `CrosswindError`."""
-
-    def pages(self) -> Sequence[ReviewPage]: ...
-
-    def labels(self) -> Mapping[str, WaitingLabels]:
-        """What waits to be labelled and decided, by benchmark."""
-        ...
-
-    def text(self, entry: ReviewEntry) -> str:
-        """Everything in the entry that a person may change, as YAML."""
-        ...
-
-    def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
-        """The entry, for a model to write it again."""
-        ...
-
-    def act(
-        self,
-        benchmark: str,
-        action: ReviewAction,
-        entries: Sequence[ReviewEntry] = (),
-        *,
-        reason: str = "",
-        text: str | None = None,
-    ) -> str:
-        """Apply an action. Returns it in words; empty if an entry has changed meanwhile."""
-        ...
-
-    def write_files(self, benchmark: str) -> None:
-        """Write the reviews to all files of a benchmark; `act` skips those that hold what was
-        played."""
-        ...
 
 
 class RowKind(Enum):
