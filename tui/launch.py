@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Stage
 from engine.cli.commands.typed import CliCommand
@@ -97,22 +97,9 @@ def collect_seldom() -> None:
     gc.set_threshold(*THRESHOLDS)
 
 
-class DisplayOptions(NamedTuple):
-    """Options for how the app is displayed."""
-
-    slow: bool
-    mouse: bool
-
-
-def display_options(arguments: CliCommand) -> DisplayOptions:
-    """The options of the command that opens the app."""
-    return DisplayOptions(slow=arguments.slow, mouse=not arguments.no_mouse)
-
-
 def open_app(arguments: CliCommand, first: OpenedScreen | None = None) -> int:
     """Open the app on the store, and on a running engine if there is one; with `first`, on that
     screen. Returns 0 however the run stands: looking cannot fail."""
-    face = display_options(arguments)
     workspace = handle_of(arguments).workspace
     handle = EngineHandle(workspace, workspace.written_store_path(workspace.config_path))
     unread = unread_results(workspace.benchmarks_dir, handle.store_path)
@@ -141,7 +128,7 @@ def open_app(arguments: CliCommand, first: OpenedScreen | None = None) -> int:
             return infos, watch.link or handle.link()
 
         place = _last_screen(handle, at_work=at_work)
-        run_app(workspace, session, watch, place=place, face=face, first=first, describe=describe)
+        run_app(arguments, workspace, session, watch, place=place, first=first, describe=describe)
         watch.poll()
         if first is None and watch.progress.run_state is not None:
             tell_outcome(handle, watch)
@@ -160,20 +147,21 @@ def watch_of(session: Session) -> Watch:
 
 
 def run_app(
+    arguments: CliCommand,
     workspace: Workspace,
     session: Callable[[], Session],
     watch: Watch,
     *,
     place: str,
-    face: DisplayOptions,
     first: OpenedScreen | None = None,
     started: int | None = None,
     pilot: tuple[str, int] | None = None,
     describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
 ) -> None:
-    """Run the app until it is left. `session` may be slow on its first call, and raise
-    `InputError`. `started` is the process id of the engine started for this app. `pilot` is the
-    benchmark whose pilot it plays, with the `seq` of the run before: its page is shown."""
+    """Run the app until it is left, displayed as the arguments say. `session` may be slow on its
+    first call, and raise `InputError`. `started` is the process id of the engine started for this
+    app. `pilot` is the benchmark whose pilot it plays, with the `seq` of the run before: its page
+    is shown."""
     memory = PreferencesFile.of(os.environ)
     app = CrosswindApp(
         watch,
@@ -184,14 +172,14 @@ def run_app(
         describe=describe,
         memory=memory,
         read_keys=_key_reader(),
-        slow=face.slow,
+        slow=arguments.slow,
         attach=command_line("watch", workspace.root),
     )
     if pilot is not None:
         app.engine.await_pilot(*pilot, app.navigator.open_pilot)
     collect_seldom()
     forget_exported_size()
-    app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)
+    app.run(mouse=not arguments.no_mouse and app.preferences.choices.mouse is not False)
     wait_for_files()
     if app.fault is not None:
         raise app.fault

@@ -25,7 +25,7 @@ from engine.cli.running import (
 )
 from engine.errors import DONE, STOPPED
 from engine.facts import NoteKind
-from tui.launch import display_options, open_app, run_app, tell_outcome, watch_of
+from tui.launch import open_app, run_app, tell_outcome, watch_of
 from tui.navigation import OpenedScreen
 
 
@@ -41,16 +41,16 @@ def run(arguments: DemoCommand | RunCommand) -> int:
     if checked_run is None:
         return STOPPED
     prepared = checked_run
-    session, face = prepared.session, display_options(arguments)
+    session = prepared.session
     pilot = _pilot_before(prepared)
     pid = start(session, prepared.order)
     with closing(watch_of(session)) as watch:
         run_app(
+            arguments,
             session.workspace,
             lambda: session,
             watch,
             place="Live",
-            face=face,
             started=pid,
             pilot=pilot,
         )
