@@ -71,16 +71,6 @@ class _RowBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _MirroredDigests:
-    """Digests of files as they are on disk."""
-
-    digests: Mapping[str, str]
-    through: int | None
-    at: int
-    waiter: _Waiter | None
-
-
-@dataclass(frozen=True, slots=True)
 class _RowStream:
     """Rows that are consumed while they are written."""
 
@@ -90,32 +80,15 @@ class _RowStream:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptDigests:
-    """Digests of edited files that a person decided to keep."""
+class _Change:
+    """A change of what holds no facts, and so takes no `seq`."""
 
-    digests: Mapping[str, str]
-    at: int
-    waiter: _Waiter | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Decisions:
-    """What counts in a benchmark, in place of what was decided before."""
-
-    counts: BenchmarkCounts
-    at: int
-    waiter: _Waiter | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reservation:
-    """Waits until what the calls under way may cost is on disk."""
-
-    at: int
+    make: Callable[[sqlite3.Connection, int], object]
+    """Is given the last `seq`."""
     waiter: _Waiter
 
 
-_Request = _RowBatch | _MirroredDigests | _RowStream | _KeptDigests | _Decisions | _Reservation
+_Request = _RowBatch | _RowStream | _Change
 _Outcome = list[int] | CrosswindError
 
 
@@ -215,7 +188,8 @@ class Writer:
         however this ends."""
         if not self._calls.begin(usd, self._answered):
             waiter = _new_waiter()
-            self._enqueue(_Reservation(self._now_ms(), waiter))
+            # without rows, as what the calls may cost is written with every group
+            self._enqueue(_RowBatch((), self._now_ms(), waiter))
             await waiter.future
 
     def end_call(self, usd: float) -> None:
@@ -224,20 +198,35 @@ class Writer:
 
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
         """Note by path the files that hold what the store has up to `through`, or up to now."""
-        waiter = _new_waiter()
-        self._enqueue(_MirroredDigests(digests, through, self._now_ms(), waiter))
-        await waiter.future
+        at = self._now_ms()
+
+        def note(connection: sqlite3.Connection, last: int) -> None:
+            seq = last if through is None else through
+            connection.executemany(
+                # an upsert, as a path has one row
+                "INSERT INTO mirrored (path, at, digest, seq) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (path) DO UPDATE SET at = excluded.at, "
+                "digest = excluded.digest, seq = excluded.seq",
+                [(path, at, digest, seq) for path, digest in digests.items()],
+            )
+
+        await self._change(note)
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
         """Note by path the edited files that a person decided to keep."""
-        waiter = _new_waiter()
-        self._enqueue(_KeptDigests(digests, self._now_ms(), waiter))
-        await waiter.future
+        at = self._now_ms()
+        rows = [(path, at, digest) for path, digest in digests.items()]
+        sql = "INSERT OR REPLACE INTO kept (path, at, digest) VALUES (?, ?, ?)"
+        await self._change(lambda connection, _: connection.executemany(sql, rows))
 
     async def set_counts(self, counts: BenchmarkCounts) -> None:
         """Replace what was decided of a benchmark's takes and verdicts."""
+        at = self._now_ms()
+        await self._change(lambda connection, _: _replace_counts(connection, counts, at))
+
+    async def _change(self, make: Callable[[sqlite3.Connection, int], object]) -> None:
         waiter = _new_waiter()
-        self._enqueue(_Decisions(counts, self._now_ms(), waiter))
+        self._enqueue(_Change(make, waiter))
         await waiter.future
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -518,27 +507,8 @@ class Writer:
             case _RowStream(bulk, at):
                 self._seq = bulk.write(self._connection, after=self._seq, at=at)
                 return [self._seq]
-            case _MirroredDigests(digests, through, at):
-                seq = self._seq if through is None else through
-                self._connection.executemany(
-                    # an upsert, as a path has one row: this table and the next hold no facts
-                    "INSERT INTO mirrored (path, at, digest, seq) VALUES (?, ?, ?, ?) "
-                    "ON CONFLICT (path) DO UPDATE SET at = excluded.at, "
-                    "digest = excluded.digest, seq = excluded.seq",
-                    [(path, at, digest, seq) for path, digest in digests.items()],
-                )
-                return []
-            case _KeptDigests(digests, at):
-                self._connection.executemany(
-                    "INSERT OR REPLACE INTO kept (path, at, digest) VALUES (?, ?, ?)",
-                    [(path, at, digest) for path, digest in digests.items()],
-                )
-                return []
-            case _Reservation():
-                return []
-
-            case _Decisions(counts, at):
-                _replace_counts(self._connection, counts, at)
+            case _Change(make):
+                make(self._connection, self._seq)
                 return []
 
     def _refusal(self, error: Exception) -> StoreError:
@@ -633,7 +603,7 @@ def _rows_in(request: _Request | _ExclusiveAction) -> int:
     match request:
         case _RowBatch(rows):
             return len(rows)
-        case _ExclusiveAction() | _Reservation():
+        case _ExclusiveAction():
             return 0
         case _:
             return 1
