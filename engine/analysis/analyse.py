@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from engine.analysis.comparability import ExposedConversation, Exposure, GuessedAxis, group_checks
-from engine.analysis.contrasts import compared, contrasts, ranks, scored_on
+from engine.analysis.contrasts import contrasts, ranks, scored_on
 from engine.analysis.figures import (
     Analysis,
     Estimate,
@@ -98,7 +98,7 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
     results.sort(key=standing_key)
     # in the order of the table, so that a pair names the one that stands higher first
     ordered = {result.target: tallies[result.target] for result in results}
-    marked = contrasts(compared(ordered))
+    marked = contrasts(ordered)
     ranked = {track: scored_on(ordered, track) for track in Track}
     places = ranks(ranked, marked.comparisons)
     return Analysis(
@@ -208,16 +208,14 @@ def _target(
         demographics=_demographics(target_tally.scenarios.values(), correlation),
         metrics_by_people={
             metric: _demographics(rows, correlation)
-            for metric, rows in grouped(target_tally.scenarios.values(), _metric_of).items()
+            for metric, rows in grouped(
+                target_tally.scenarios.values(), lambda tally: tally.metric_id
+            ).items()
         },
         samples={number: Tally(*pair) for number, pair in sorted(target_tally.samples.items())},
         unscored=dict(sorted(target_tally.unscored.items())),
         agreement=agreement_of_samples({target: target_tally}, of=target),
     )
-
-
-def _metric_of(tally: ScenarioTally) -> str:
-    return tally.metric_id
 
 
 def _demographics(

@@ -49,23 +49,10 @@ class Pair:
     """Conversations of both targets that it rests on."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnmarkedContrasts:
-    """All comparisons of a benchmark's results, before they are marked."""
-
-    pairs: Sequence[Pair]
-    gaps: Sequence[demographics.DemographicGap]
-
-
-def compared(tallies: Mapping[str, TargetTally]) -> UnmarkedContrasts:
+def contrasts(tallies: Mapping[str, TargetTally]) -> Contrasts:
     """Every pair of targets that share a scenario, on both tracks together and on each; and every
     pair of values on every demographic axis, of all targets together and of each."""
-    return UnmarkedContrasts(_pairs(tallies), _gaps(tallies))
-
-
-def contrasts(unmarked: UnmarkedContrasts) -> Contrasts:
-    """Mark them as one family."""
-    pairs, gaps = unmarked.pairs, unmarked.gaps
+    pairs, gaps = _pairs(tallies), _gaps(tallies)
     # all metrics, or the only track on which there is anything to compare
     widest = pairs[0].track if pairs else None
     family = {

@@ -15,7 +15,6 @@ from engine.analysis.figures import (
     Analysis,
     Comparison,
     ComparisonFamily,
-    Estimate,
     Gap,
     MarkedDifference,
     Overall,
@@ -111,9 +110,9 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     where = [
         words for words, staleness in zip(where, by_metric.values(), strict=True) if staleness.stale
     ]
-    affected = (
-        ", ".join(where) if len(where) <= FEW else _parts_affected(where, by_metric, analysis)
-    )
+    affected = ", ".join(where)
+    if len(where) > FEW:
+        affected = f"{len(where)} of {plural(len(by_metric), analysis.part)}"
     yield Finding(
         Certainty.CAUTION,
         f"{total.stale:,} of {plural(total.conversations, 'counting conversation')} are stale: "
@@ -122,10 +121,6 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
         f"{total.stale:,} of {plural(total.conversations, 'conversation')} are stale: "
         "`run --stale` redoes them",
     )
-
-
-def _parts_affected(where: Sequence[str], of: Mapping[str, Staleness], analysis: Analysis) -> str:
-    return f"{len(where)} of {plural(len(of), analysis.part)}"
 
 
 # Words for numbers
@@ -721,13 +716,9 @@ def _bounds(result: TargetResult) -> str:
     bounds = [
         f"{track} {percent(estimate.if_missing_failed)} to {percent(estimate.if_missing_passed)}"
         for track, estimate in result.tracks.items()
-        if _has_unscored(estimate)
+        if estimate.scored and estimate.missing
     ]
     return f"; if they had all failed or all passed: {', '.join(bounds)}" if bounds else ""
-
-
-def _has_unscored(estimate: Estimate) -> bool:
-    return bool(estimate.scored and estimate.missing)
 
 
 def _user_audit(analysis: Analysis) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import hypot
-from typing import Protocol
 
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
@@ -31,6 +30,7 @@ from engine.statistics.paired import (
     SHARES_OF_SHIFTS,
     Answers,
     BeforeAndAfter,
+    Difference,
     FamilyPart,
     change_of_difference,
     differences,
@@ -125,17 +125,6 @@ def _paired(
             yield outcome, others[outcome.key]
 
 
-class _RateChange(Protocol):
-    """A shift of a rate whose interval can be computed at any level."""
-
-    @property
-    def p(self) -> float | None:
-        """As `Difference.p`."""
-        ...
-
-    def interval_at(self, level: float) -> Interval | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _UnmarkedShift:
     """A shift before it is adjusted for the family."""
@@ -143,7 +132,7 @@ class _UnmarkedShift:
     target: str
     before: float
     after: float
-    moved: _RateChange | None
+    moved: Difference | _IndependentRuns | None
     """None where there are fewer than two base scenarios."""
     rows: int
     base_scenarios: int
@@ -296,7 +285,7 @@ def _unmarked_shift(
 
 def _rate_change(
     swap: Branch, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
-) -> _RateChange | None:
+) -> Difference | _IndependentRuns | None:
     if swap.same_scenarios:
         difference = mean_difference(
             differences(_answers(right, of_all=True), _answers(left, of_all=True))

@@ -101,11 +101,7 @@ def _brief_rows(analysis: Analysis, page: TableLayout) -> str:
         [
             target.target,
             *(rate_cell(analysis, target, track) for track in analysis.tracks),
-            *(
-                ["" if target.agreement is None else _agree(target.agreement)]
-                if has_samples
-                else []
-            ),
+            *([_agree(target.agreement)] if has_samples else []),
         ]
         for target in analysis.targets
     ]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.contrasts import compared, contrasts
+from engine.analysis.contrasts import contrasts
 from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import clusters, demographics, paired
@@ -574,7 +574,7 @@ def _check(found: Worlds, number: int, kind: Kind, size: Size, passed: Array) ->
             continue
         row = _row(kind, metric, scenario, variant, size, int(count))
         tallies[str(target)].scenarios[row.scenario_id] = row
-    marks = contrasts(compared(tallies))
+    marks = contrasts(tallies)
     theirs = [one.sure for one in (*marks.comparisons, *marks.gaps)]
     assert theirs == list(found.sure()[number]), f"not what the program marks: {kind}, {size}"
 
