@@ -116,20 +116,18 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from tui.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass",
-        "from engine.cli.main import main\nmain(['run', '--workspace', '/nowhere'])",
-    ],
-)
-def test_headless_commands_load_neither_textual_nor_an_sdk(code: str) -> None:
-    assert not loaded(code) & {"textual", "openai", "anthropic", "rich", *NETWORK}
+SDKS = {"openai", "anthropic"}
+
+
+def test_headless_commands_load_neither_textual_nor_an_sdk() -> None:
+    found = loaded("from engine.cli.main import main\nmain(['run', '--workspace', '/nowhere'])")
+    assert not found & {"textual", "rich", *SDKS, *NETWORK}
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "from tui.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass"
-    assert not loaded(code) & {"pydantic", "sqlite_utils", "yaml", "asyncio", *NETWORK}
+    found = loaded("from tui.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass")
+    heavy = {"pydantic", "sqlite_utils", "yaml", "asyncio", "textual", "rich"}
+    assert not found & {*heavy, *SDKS, *NETWORK}
 
 
 def test_to_open_an_account_loads_no_sdk() -> None:
@@ -139,16 +137,13 @@ def test_to_open_an_account_loads_no_sdk() -> None:
         "from engine.providers.endpoint import Wire\n"
         "asyncio.run(Accounts().account(Wire.OPENAI, 'http://127.0.0.1:9/v1', 'sk-key'))"
     )
-    assert not loaded(code) & {"openai", "anthropic", "aiohttp"}
+    assert not loaded(code) & {"aiohttp", *SDKS}
 
 
-def test_the_app_loads_no_sdk() -> None:
-    assert not loaded("import tui.app") & {"openai", "anthropic", *NETWORK}
-
-
-def test_templates_are_loaded_only_for_a_page() -> None:
-    """The commands that print results and the app write none."""
-    assert "jinja2" not in loaded("import engine.cli.reporting, tui.app")
+def test_the_app_and_what_prints_results_load_no_sdk_and_no_templates() -> None:
+    """They write no page."""
+    found = loaded("import engine.cli.reporting, tui.app")
+    assert not found & {"jinja2", *SDKS, *NETWORK}
     assert "jinja2" in loaded("import engine.report.html.page")
 
 

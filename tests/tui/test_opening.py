@@ -233,8 +233,10 @@ def test_the_app_is_as_large_as_its_terminal_whatever_the_shell_exports(tmp_path
         terminal.read_until(b"\x1b[30;1H")
 
 
-def test_a_wrong_configuration_is_told_when_the_app_has_gone(tmp_path: Path) -> None:
-    create_store(workspace(tmp_path, CONFIG.replace("turns: 2", "turns: 0")) / "crosswind.db")
+def test_a_wrong_configuration_is_told_when_the_app_has_gone_and_nothing_is_made_for_it(
+    tmp_path: Path,
+) -> None:
+    workspace(tmp_path, CONFIG.replace("turns: 2", "turns: 0"))
 
     with opened(tmp_path) as terminal:
         assert terminal.read_to_the_end() == 2
@@ -242,14 +244,6 @@ def test_a_wrong_configuration_is_told_when_the_app_has_gone(tmp_path: Path) -> 
     assert b"config.yaml:5" in left
     assert b"generation.turns" in left
     assert b"Traceback" not in left
-
-
-def test_nothing_is_made_for_a_configuration_that_is_wrong(tmp_path: Path) -> None:
-    workspace(tmp_path, CONFIG.replace("turns: 2", "turns: 0"))
-
-    with opened(tmp_path) as terminal:
-        assert terminal.read_to_the_end() == 2
-    assert b"generation.turns" in terminal.shown.rpartition(b"\x1b[?1049l")[2]
     assert not (tmp_path / "crosswind.db").exists()
 
 

@@ -60,8 +60,13 @@ def test_every_main_screen_is_drawn_in_ascii(
     theatre.perform(script, size)
 
 
-@pytest.mark.parametrize("locale", [{"LC_ALL": "POSIX"}, {"LC_ALL": "", "LANG": "C"}])
-@pytest.mark.parametrize("words", [("--help",), ("doctor", "--workspace", "/nowhere")])
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [
+        ({"LC_ALL": "POSIX"}, ("--help",)),
+        ({"LC_ALL": "", "LANG": "C"}, ("doctor", "--workspace", "/nowhere")),
+    ],
+)
 def test_commands_write_ascii_to_a_terminal_whose_locale_is_ascii(
     locale: dict[str, str], words: tuple[str, ...]
 ) -> None:

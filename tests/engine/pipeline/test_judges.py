@@ -186,7 +186,8 @@ def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_bac
     assert given == [3] * CONVERSATIONS, "restated once, not in every run"
 
 
-def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Place) -> None:
+def with_another_judge(place: Place) -> Place:
+    """Of which one of two has judged all that was played."""
     judges = {
         "evaluator": judge(LENIENT, present=True),
         "evaluator-strict": judge(STRICT, present=False),
@@ -198,6 +199,11 @@ def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Place
     )
     hearing = place.heard_by(opening(judges))
     hearing.run()
+    return hearing
+
+
+def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Place) -> None:
+    hearing = with_another_judge(place)
     before = place.json("results.json")
     key = ConversationKey("m01_s001_v01", "holds")
     again = {"giving-in": frozenset({key})}
@@ -355,17 +361,7 @@ def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable
 
 
 def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) -> None:
-    judges = {
-        "evaluator": judge(LENIENT, present=True),
-        "evaluator-strict": judge(STRICT, present=False),
-    }
-    place.edit(
-        place.config,
-        "targets:\n",
-        "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
-    )
-    hearing = place.heard_by(opening(judges))
-    hearing.run()
+    hearing = with_another_judge(place)
     hearing.run(stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}), evaluator="other")
     place.edit(place.config, SINGLE, SINGLE.replace("evaluator,", "evaluator-strict,"))
     note = "Something else counts than at the last verdict in 16 conversations"
