@@ -130,7 +130,9 @@ def test_a_filter_line_finds_what_it_says(theatre: Theatre) -> None:
         assert [str(key) for _, key in browser.keys(found.takes)] == expected, line
 
 
-def test_a_split_and_a_replayed_conversation_are_found(theatre: Theatre) -> None:
+def test_a_split_and_a_replayed_conversation_are_found_and_none_that_never_ended(
+    theatre: Theatre,
+) -> None:
     async def write() -> None:
         await theatre.prepare()
         take = await theatre.play()
@@ -139,13 +141,17 @@ def test_a_split_and_a_replayed_conversation_are_found(theatre: Theatre) -> None
         agreed = await theatre.play(2)
         await theatre.judge(agreed, passed=False)
         await theatre.judge(agreed, passed=True)
-        await theatre.judge(await theatre.play(2, "pushover", number=1))
+        await theatre.judge(await theatre.play(2, "pushover"))
+        await theatre.judge(await theatre.play(2, "pushover", number=1), passed=False)
+        await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
 
     asyncio.run(write())
     browser = Browser(theatre.watch.reader)
     for line, expected in [("is:split", FIRST), ("is:replayed", "m01_s002_v01__pushover")]:
         found = browser.find(parse(line))
         assert [str(key) for _, key in browser.keys(found.takes)] == [expected]
+    every = browser.find()
+    assert (len(every.takes), every.passed, every.failed) == (3, 2, 1)
 
 
 async def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(
@@ -238,17 +244,6 @@ async def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre, pilo
     assert "new, F5" not in on_screen(pilot)
 
 
-async def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre, pilot: Pilot) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.press(pilot, "F", *"target:steadfast", "enter")
-    assert "3 shown of 4 judged" in on_screen(pilot)
-    await theatre.judge(await theatre.play(2, "pushover"))
-    await theatre.tick(pilot, 2)
-    await theatre.tick(pilot)
-    assert "3 shown of 5 judged" in on_screen(pilot)
-
-
 async def test_what_comes_while_the_display_is_held_still_is_counted(
     theatre: Theatre, pilot: Pilot
 ) -> None:
@@ -299,17 +294,6 @@ async def test_a_row_is_told_by_a_judge_who_says_what_counts(
     assert "✗ fail" in row
     assert "two +2" in row
     assert "So says two." in row
-
-
-async def test_a_conversation_that_was_played_again_says_so(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.judge(await theatre.play())
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.judge(await theatre.play(number=1), passed=False)
-    await theatre.tick(pilot, 2)
-    await theatre.press(pilot, "f5")
-    assert len(ids(pilot)) == 1
-    assert "✗ fail" in on_screen(pilot)
 
 
 async def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itself(
@@ -386,15 +370,6 @@ async def test_a_store_that_cannot_be_read_is_told(theatre: Theatre, pilot: Pilo
     assert len(ids(pilot)) == 4
 
 
-async def test_a_conversation_that_never_ended_is_not_among_them(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await some_verdicts(theatre)
-    await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    assert len(ids(pilot)) == 4
-
-
 async def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
     take = await theatre.play(1)
@@ -404,14 +379,6 @@ async def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre, pil
     rows = [line for line in on_screen(pilot).splitlines() if "m01_s00" in line]
     assert " ◇◆ " in rows[0]
     assert " ◇◇ " in rows[1]
-
-
-async def test_an_order_that_no_heading_shows_is_said(theatre: Theatre, pilot: Pilot) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.press(pilot, "s", "d")
-    assert "by when ▴" in on_screen(pilot)
-    assert ids(pilot) == [FIRST, HELD, SECOND, THIRD]
 
 
 async def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(

@@ -131,8 +131,12 @@ async def test_what_was_judged_before_a_filter_was_read_anew_is_in_the_total(
     # whoever comes back from another screen reads at once: no look finds these verdicts first
     await theatre.judge(await theatre.play(2), passed=False)
     state.receive(theatre.watch.poll())
-    read(theatre, state)
+    shown = read(theatre, state)
     assert text(state.header()) == "1 shown of 2 judged"
+
+    await theatre.judge(await theatre.play(3), passed=False)
+    assert look(theatre, state, 10.0, shown) == []
+    assert text(state.header()) == "1 shown of 3 judged"
 
 
 async def test_a_display_that_stands_still_draws_what_it_held_when_it_moves_again(
