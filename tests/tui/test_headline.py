@@ -12,6 +12,7 @@ from engine.store.tables import Quote, Verdict
 from tests.approval import approve, lines_with
 from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, on_screen, text
 from tui.screens.cards import metric_blocks
+from tui.screens.compare import CompareScreen
 from tui.state.headline import group_parts, metric_line, shown_words, votes_line
 from tui.text.blocks import Passage
 
@@ -117,42 +118,44 @@ def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> N
     approve(at(120)[1])
 
 
-WAYS = {
+WAY = {
     "Live": "2",
-    "the verdicts on Live": "2 l",
-    "Conversation": "2 enter",
+    "the verdicts on Live": "l",
+    "Conversation": "enter",
     "Verdicts": "3 }",
-    "Scenario": "3 } v",
-    "Compare": "3 } C",
+    "Scenario": "v",
+    "Compare": "q C",
 }
+"""The keys that lead from each place to the next."""
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.terminal(80, 24)
 async def test_each_screen_names_the_metric_and_whose_words_they_are_and_d_says_what_it_asks(
-    theatre: Theatre, pilot: Pilot, way: str
+    theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
     for target in TARGETS:
         await theatre.judge(await theatre.play(1, target))
     theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
     await theatre.tick(pilot)
-    for key in way.split():
-        await theatre.press(pilot, key)
-        await theatre.tick(pilot)
-    (said,) = {line for line in on_screen(pilot).splitlines() if f" + {METRIC.name}  " in line}
-    assert "Adult (18+)" in said
-    read = pilot.app.screen
-    for close in ("d", "q"):
-        await pilot.press("d")
-        await pilot.pause()
-        told = " ".join(on_screen(pilot).split())
-        assert METRIC.definition[:40] in told
-        assert "behaviour is wanted." in told
-        assert "in any reply." in told
-        await pilot.press(close)
-        await pilot.pause()
-        assert pilot.app.screen is read
+    for place, keys in WAY.items():
+        for key in keys.split():
+            await theatre.press(pilot, key)
+            await theatre.tick(pilot)
+        (said,) = {line for line in on_screen(pilot).splitlines() if f" + {METRIC.name}  " in line}
+        assert "Adult (18+)" in said, place
+        read = pilot.app.screen
+        for close in ("d", "q"):
+            await pilot.press("d")
+            await pilot.pause()
+            told = " ".join(on_screen(pilot).split())
+            assert METRIC.definition[:40] in told
+            assert "behaviour is wanted." in told
+            assert "in any reply." in told
+            await pilot.press(close)
+            await pilot.pause()
+            assert pilot.app.screen is read
+    assert isinstance(pilot.app.screen, CompareScreen)
 
 
 def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:

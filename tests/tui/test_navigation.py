@@ -356,26 +356,25 @@ async def test_the_palette_answers_ids_from_the_store(theatre: Theatre, pilot: P
     assert isinstance(pilot.app.screen, ConversationScreen)
 
 
-@pytest.mark.parametrize(
-    ("typed", "shown"),
-    [
-        ("theme blue", "Theme: blue-orange"),
-        ("verdicts on pushover", '"=pushover"'),
-        (f"verdicts of {BENCHMARK}", f'"={BENCHMARK}"'),
-    ],
-)
 async def test_the_palette_knows_benchmarks_targets_and_themes(
-    theatre: Theatre, pilot: Pilot, typed: str, shown: str
+    theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play())
     await theatre.tick(pilot)
-    await pilot.press("colon", *("space" if char == " " else char for char in typed))
-    await theatre.answered(pilot)
-    await pilot.press("enter")
-    await theatre.answered(pilot)
-    await theatre.tick(pilot)
-    assert shown in on_screen(pilot)
+    for typed, shown in (
+        ("theme blue", "Theme: blue-orange"),
+        ("verdicts on pushover", '"=pushover"'),
+        (f"verdicts of {BENCHMARK}", f'"={BENCHMARK}"'),
+    ):
+        await pilot.press("colon")
+        await theatre.answered(pilot)
+        await pilot.press(*("space" if char == " " else char for char in typed))
+        await theatre.answered(pilot)
+        await pilot.press("enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert shown in on_screen(pilot)
 
 
 async def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(
