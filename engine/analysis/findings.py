@@ -172,6 +172,7 @@ def _end(rate: float) -> str:
 
 def coefficient(value: float) -> str:
     """`0.97`, `−0.10`."""
+    # plus 0, as −0.0 would keep its sign
     return f"{round(value, 2) + 0:.2f}".replace("-", "−")
 
 

@@ -260,6 +260,7 @@ def _row_named(session: Session, reader: Reader, word: str, within: str | None) 
         match = find(reader, word, benchmark=within)
     except InputError:
         scenario, _, rest = word.partition("__")
+        # a sample's number may follow the target
         if rest.split("__")[0] not in session.target_ids:
             raise
         return find(reader, scenario, benchmark=within).benchmark, word
@@ -315,6 +316,7 @@ def run(arguments: RunCommand) -> int:
         return _explain(session, order, arguments)
     if joins(prepared):
         return join(prepared, arguments)
+    # before anybody agrees to a price
     session.require_free()
     agreed = confirm_order(session, order, arguments)
     if agreed is None:
@@ -584,6 +586,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
             },
         )
         return
+    # a run that judged nothing leaves the results as they were
     if order.stages & {Stage.EVALUATE, Stage.AGGREGATE}:
         print_results(list(analyses.values()))
     tell_failures(failures)

@@ -147,6 +147,7 @@ def model_digest(spec: ModelSpec) -> str:
     made_of: list[object] = [spec.source, spec.weights, spec.base_url, params]
     if isinstance(spec, Target) and spec.is_application:
         made_of += [spec.call, spec.url, spec.request, spec.reply, spec.stream, spec.session]
+        # only where it is given, so that digests in older stores stay what they are
         made_of += [] if spec.session_from is None else [spec.session_from]
     if spec.extra_body:
         made_of.append(dict(spec.extra_body))
@@ -175,6 +176,7 @@ def settings_rows(
     usual = [definition.user_context for definition in definitions]
     for prompt in filter(None, [config.default_system_prompt, *own, *usual]):
         found[digest(prompt)] = {SYSTEM_PROMPT: prompt}
+    # of targets that have none
     found[digest("")] = {SYSTEM_PROMPT: ""}
     for name, settings in found.items():
         if name not in stored:
@@ -259,6 +261,7 @@ def price_of(spec: ModelSpec) -> Price | None:
     """The price of a model in the configuration; one that runs here costs nothing without one."""
     if (written := spec.price) is None:
         return Price(Decimal(0), Decimal(0)) if spec.is_local else None
+    # by their text, as `Decimal(0.1)` has 55 digits
     cached = written.cached_input
     return Price(
         Decimal(str(written.input)),
@@ -574,6 +577,7 @@ class RecordedModel(NotesForm):
         try:
             return await self._reply(messages, schema, seed, on_text)
         except ModelError as error:
+            # who it is names the model, too
             message = str(error).removeprefix(f"{self.label}: ")
             who = caller_words(self.role, self.target, self.label)
             raise ModelError(f"{who}: {message}", retryable=error.retryable) from error
@@ -595,6 +599,7 @@ class RecordedModel(NotesForm):
             for _ in range(1 if batches.only_first else MOST_BATCHES):
                 with suppress(BatchUnansweredError):
                     return await self._call(messages, schema, seed, on_text, in_batch=True)
+            # with `only_first`, what no batch has answered is asked directly
             if not batches.only_first:
                 words = f"{MOST_BATCHES} batches ended before it was answered"
                 raise ModelError(words, retryable=True)
@@ -610,6 +615,7 @@ class RecordedModel(NotesForm):
         in_batch: bool,
     ) -> Reply:
         await self.budget.wait_until_agreed(self.role, self.identity)
+        # the tokens are only counted where they cost anything
         most, most_usd = 0, self.budget.most_usd(self.role, self.identity)
         if most_usd > 0:
             most = most_tokens(messages, schema)
@@ -657,6 +663,7 @@ class RecordedModel(NotesForm):
     ) -> Reply:
         """Call a model that makes one attempt per reply, and time it from outside."""
         began = self.clock()
+        # what stands where the call is cancelled, which is no `ModelError`
         outcome, usage, detail = "cancelled", Usage(1, None, None, None, None), None
         try:
             reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)

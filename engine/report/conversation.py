@@ -186,6 +186,7 @@ _DANGEROUS: Final = tuple("=+-@\t\r\n＝＋－＠")
 def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
     """A JSON object in ASCII for each conversation, with a line end."""
     for conversation in conversations:
+        # in ASCII, as some readers end a line at U+2028 and the like
         yield json.dumps(as_object(conversation), ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -326,6 +327,7 @@ def _fields(
         **whole,
         "target": conversation.take.key.target_id,
         "model": conversation.take.model,
+        # whole ones: the last message of the user may have no reply
         "turns": len(conversation.messages) // 2,
         "demographic": whole.get("demographic") or "",
         **{name: values.get(name) for name in ("judge", "source", "pass", "justification")},
@@ -354,6 +356,7 @@ def cell(value: object) -> str:
     match value:
         case None:
             return ""
+        # before `int`, which a bool is, too
         case bool():
             return "true" if value else "false"
         case int() | float():
@@ -411,6 +414,7 @@ def _escape_line_start(line: str) -> str:
     if begins is not None:
         at = begins.end() - 1
         rest = f"{rest[:at]}\\{rest[at:]}"
+    # four blanks would begin a block of code
     return "&nbsp;" * (len(line) - len(line.lstrip(" "))) + rest
 
 
@@ -418,6 +422,7 @@ def quoted_block(text: str) -> list[str]:
     """Foreign text as lines of a block quote that nothing in it can end; its line breaks stay."""
     lines = _shown_lines(text)
     return [
+        # a backslash at its end keeps the line from running into the next one
         ">" if line is None else f"> {line}" if follows is None else f"> {line}\\"
         for line, follows in zip(lines, [*lines[1:], None], strict=True)
     ]

@@ -156,6 +156,7 @@ class _Observed:
         if spread is None:
             return cls(estimate, pairs, len(clusters), None)
         seen = intraclass_correlation(ready)
+        # where nothing tells, each base scenario counts as one row
         likeness = 1.0 if seen is None else seen
         sizes = [cluster.size for cluster in clusters]
         squares = sum(cluster.squares for cluster in clusters)
@@ -364,6 +365,7 @@ def interval_for(difference: Difference, bound: float) -> Interval | None:
         return None
     error = max(difference.error, sqrt(bound * (1 - bound) / difference.clusters))
     half = critical(difference.freedom) * error
+    # a difference of shares is within ±1, and a change of one within ±2
     return Interval(max(-2.0, difference.estimate - half), min(2.0, difference.estimate + half))
 
 

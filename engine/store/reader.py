@@ -140,6 +140,7 @@ class Reader:
     def move_to(self, other: Reader) -> None:
         """Read from the store of `other` from now on; `other` must not be used any more."""
         self.connection.move_to(other.connection)
+        # rows of another store may have the same sums
         self._scenarios.clear()
 
     # For watchers
@@ -262,6 +263,7 @@ class Reader:
             rows = self._newest_rows("scenario", "scenario_id", benchmark)
             kept = [read(ScenarioRow, row) for row in rows if not row["removed"]]
             self._scenarios[benchmark] = sums, kept
+        # a copy, as the list is kept for the next one who asks
         return [*kept]
 
     def removed_scenarios(self, benchmark: str) -> frozenset[str]:
@@ -272,6 +274,7 @@ class Reader:
     def scenario_sums(self, benchmark: str, through: int) -> tuple[object, ...]:
         """Return figures that change when a row up to `through` is gone; reads an index only."""
         row = self.connection.first(
+            # `total`, as `sum` of no row is NULL, and fails where whole numbers overflow
             "SELECT count(*), max(seq), total(seq) FROM scenario WHERE benchmark = ? AND seq <= ?",
             (benchmark, through),
         )
@@ -305,6 +308,7 @@ class Reader:
         user model was told none of them; empty for other takes."""
         row = self.connection.first(
             "SELECT s.* FROM take t JOIN scenario s ON s.seq = t.scenario "
+            # `json_extract` fails where a damaged row holds no JSON
             "WHERE t.seq = ? AND CASE WHEN json_valid(t.depends) "
             "THEN json_extract(t.depends, '$.stance') END = 'neutral'",
             (take_seq,),
@@ -320,6 +324,7 @@ class Reader:
 
     def _newest_rows(self, table: str, column: str, benchmark: str) -> list[Row]:
         return self.connection.all(
+            # SQLite takes the other columns from the row that has the maximum
             f"SELECT *, max(seq) FROM {table} WHERE benchmark = ? GROUP BY {column} "
             f"ORDER BY {column}",
             (benchmark,),
@@ -342,6 +347,7 @@ class Reader:
             where += " AND t.target = ?"
             parameters.append(target)
         if but:
+            # one parameter for all names: a statement takes only so many
             where += f" AND {CONV_ID} NOT IN (SELECT value FROM json_each(?))"
             parameters.append(json.dumps(list(but)))
         return self._takes(where, parameters, key=key)
@@ -373,6 +379,7 @@ class Reader:
     def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[MessageRow]]:
         """As `messages`, for many takes, by take."""
         order = "take, turn, speaker = 'assistant'"
+        # false sorts before true, so the user's message of a turn comes first
         by_take = self._by_take(take_seqs, "message", order, _message)
         for messages in by_take.values():
             self._refuse_gap(messages)
@@ -380,6 +387,7 @@ class Reader:
 
     def _refuse_gap(self, messages: Sequence[MessageRow]) -> None:
         """Raise `DamagedError` if a message of one take is missing between others."""
+        # the two sides take turns, the user first
         for place, message in enumerate(messages):
             if message.turn != (place >> 1) + 1 or message.speaker is not _SPEAKERS[place & 1]:
                 where = f"turn {message.turn}, {message.speaker}, of take {message.take}"
@@ -513,6 +521,7 @@ class Reader:
         it, oldest first."""
         rows = self.connection.all(
             f"SELECT {CONV_ID}, {VOTE} "
+            # CROSS JOIN, so that verdicts are looked up by take, and not all of them read
             "FROM take t CROSS JOIN verdict v ON v.take = t.seq WHERE t.benchmark = ?1 "
             "AND (SELECT finished FROM take_end WHERE take = t.seq ORDER BY seq DESC LIMIT 1) "
             "AND NOT EXISTS (SELECT 1 FROM take n WHERE n.benchmark = ?1"
@@ -545,6 +554,7 @@ class Reader:
             "WHERE v.seq > ?1 AND (?2 IS NULL OR t.benchmark = ?2) "
             "AND NOT EXISTS (SELECT 1 FROM verdict w WHERE w.take = v.take AND w.seq > v.seq) "
             f"AND NOT EXISTS ({NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
+            # SQLite takes a negative limit for none
             (after, benchmark, -1 if limit is None else limit, json.dumps(judges)),
         )
         return read_all(VerdictRow, rows)
@@ -605,6 +615,7 @@ class Reader:
         if they are not done."""
         rows = self.connection.all(
             "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit "
+            # not WHERE, as only the group knows its newest state
             "HAVING state <> 'done' OR unit NOT IN (SELECT value FROM json_each(?))",
             (benchmark, stage.value, json.dumps(list(but))),
         )
@@ -654,6 +665,7 @@ class Reader:
         """Return the last attempts for a row of work before it failed, oldest first. Only the
         `ATTEMPTS_WITHIN` rows before the failure are searched, as there is no index."""
         rows = self.connection.all(
+            # with `+`, so that SQLite reads these rows and not all of an index of the benchmark
             "SELECT * FROM attempt WHERE seq BETWEEN ?1 AND ?2 AND +benchmark = ?3 "
             "AND +stage = ?4 AND unit = ?5 ORDER BY seq DESC LIMIT ?6",
             (
@@ -680,6 +692,7 @@ class Reader:
         """Sum the usage of a stage's calls, or of those made for `target`."""
         rows = self.connection.all(
             f"SELECT {USAGE} FROM attempt "
+            # grouped, as sums without a group have a row even where there is no call
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3) "
             "GROUP BY benchmark, stage",
             (benchmark, stage.value, target),
@@ -757,6 +770,7 @@ class Reader:
     def faults(self) -> dict[str, float]:
         """Return, over the newest calls, the faults per answer of each model that answered."""
         rows = self.connection.all(
+            # who cancels a call says nothing of its model
             "SELECT model, total(outcome NOT IN ('answer', 'cancelled')) AS faults,"
             " total(outcome = 'answer') AS answers FROM"
             " (SELECT model, outcome FROM attempt ORDER BY seq DESC LIMIT ?)"
@@ -791,6 +805,7 @@ class Reader:
         )
         usd = 0.0 if row is None else float(row["cut_off"])
         lease = self.lease()
+        # in doubt it is at work, and what it has sent is not cut off
         if lease is None or holder_state(lease, self.connection.path) is not ProcessState.GONE:
             return usd
         row = self.connection.first("SELECT open_usd FROM lease")

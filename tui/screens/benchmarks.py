@@ -168,6 +168,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._changed |= any(isinstance(fact, StateChanged | VerdictGiven) for fact in facts)
 
     def draw(self, now: Snapshot) -> None:
+        # by identity, as this is asked with every frame
         if self.watched.benchmarks is not self._infos:
             self._stale.forget_asked()
             self._template.forget_asked()

@@ -114,6 +114,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._looked_through = self._after
         self._stale = False
         self._looking = False
+        # the first look is due at once
         self._looked_at = float("-inf")
         self._changed_first = False
         self._missed: UnseenCounts | None = None
@@ -470,6 +471,7 @@ class JudgeAgainScreen(Overlay[Request]):
         self._show_price()
 
     def on_cursor_view_moved(self) -> None:
+        # whoever moves on does not mean what Enter chose while its price was not known
         self._chosen = None
         self._show_price()
 

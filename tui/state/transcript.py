@@ -117,6 +117,7 @@ class Dialogue:
                 link.text(self.shown.benchmark, self.shown.key) if self._cursor else live_text
             )
             return live_text is not None and self._begin(live_text)
+        # text between the two is not kept any more, so the message is drawn anew
         if live_text.cursor - len(live_text.text) != self._cursor:
             return self._begin(live_text)
         if not live_text.text:
@@ -317,6 +318,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
             continue
         marks = marks_of.setdefault((quote.turn, Speaker.TARGET), [])
         for span in find_passage(replies[quote.turn], quote.text):
+            # several judges cite the same passage
             if not any(_overlaps(mark, span) for mark in marks):
                 marks.append(Styled(*span, Ink.EVIDENCE))
     return marks_of
@@ -414,6 +416,7 @@ MARK: Final = "/"
 
 Spans = list[tuple[int, int]]
 
+# a process of its own, as a regular expression can take for ever and only a kill ends it
 _CHILD: Final = """
 import json, re, sys
 asked = json.load(sys.stdin)
@@ -460,6 +463,7 @@ async def _pattern(texts: Sequence[str], pattern: str, deadline: float) -> list[
     asked = json.dumps({"pattern": pattern, "texts": list(texts), "most": MOST_FINDS})
     child = await asyncio.create_subprocess_exec(
         sys.executable,
+        # without the user's environment and packages, which it would load for nothing
         *("-I", "-S", "-c", _CHILD),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -281,11 +281,13 @@ class BatchQueue:
         calls = len(self._futures) + len(self._waiting)
         if not calls:
             return None
+        # copied first, as other threads call this
         batches = [batch for batch in list(self._batches.values()) if batch.left]
         return HeldCalls(_waiting_words(batches, self._trouble), None, calls)
 
     async def _opened(self) -> BatchClient:
         if self._client is None:
+            # on a thread, as it imports the provider's client
             self._client = await asyncio.to_thread(self._open_client)
         return self._client
 
@@ -335,6 +337,7 @@ class BatchQueue:
         self._batches[batch.key] = batch
         for number, call in enumerate(calls):
             self._futures[batch.call(number)] = call.future
+        # on disk first: whoever follows a killed engine must know what may have been submitted
         await self._ledger.intend(batch, self._place, self._label)
         reached(KillPoint.BATCH_INTENDED)
         bodies = [(batch.call(number), call.body) for number, call in enumerate(calls)]
@@ -351,6 +354,7 @@ class BatchQueue:
         size = number = 0
         for call in self._waiting[: PACE.most_calls]:
             size += call.size
+            # one call that is too large goes alone, and the provider says so
             if number and size > PACE.most_bytes:
                 break
             number += 1
@@ -377,6 +381,7 @@ class BatchQueue:
                 self._ledger.claimed(batch.call_usd)
 
     def _look_later(self, batch: Batch) -> None:
+        # longer each time: most take minutes, some a day
         batch.pause_s = min(batch.pause_s * 1.5 or PACE.first_look_s, PACE.longest_look_s)
         batch.look_at = self._clock.monotonic() + batch.pause_s
 
@@ -481,7 +486,9 @@ class BatchTransport:
         self._sent = True
         request = json.loads(body)
         for name in ("stream", "stream_options"):
+            # a batch answers with documents
             request.pop(name, None)
+        # sorted, so that the same call is found again after a restart
         made_from = json.dumps([self.name, request], sort_keys=True).encode()
         ask = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         async with self.stoppable.waiting():
