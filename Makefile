@@ -61,7 +61,7 @@ tests: $(STAMP)
 	$(BIN)/pytest --numprocesses 4 --dist worksteal -m "not alone and not long"
 	$(BIN)/pytest -m alone $$(grep -rl 'mark\.alone' tests --include='*.py')
 
-check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
+check-long: $(STAMP) ## 300 kills, a full disk and what else takes minutes; some of it needs root
 	$(BIN)/pytest tests/long
 	$(BIN)/pytest -m long
 

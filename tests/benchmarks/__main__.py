@@ -44,7 +44,6 @@ BENCHMARKS: Final = {
     "calls": Benchmark("calls", "calls", "a call beside bare loops and the official clients"),
     "transports": Benchmark("calls", "transports", "our HTTP client beside two others"),
     "cluster": Benchmark("cluster", "cluster", "a run with worker processes beside one without"),
-    "kills": Benchmark("kills", "kills", "what engines lose that are killed at random moments"),
     "lag": Benchmark("lag", "lag", "how late the engine's loop wakes while it is watched"),
     "text": Benchmark("live_text", "text", "how soon a watcher sees what is said and stored"),
     "watching": Benchmark("watching", "watching", "what the app costs while many speak"),

@@ -75,20 +75,15 @@ class Report:
     """Messages that were on disk when the engine was killed."""
     lost: int = 0
     asked_twice: int = 0
-    in_the_air: int = 0
-    """Calls whose answer was lost with the engine."""
-    first_calls_s: list[float] = field(default_factory=list)
-    """From a restart to its first call."""
     beside_first: list[float] = field(default_factory=list)
-    """The same, as so many times what the first start of the same workspace took."""
+    """From a restart to its first call, as so many times what the first start of the same workspace
+    took."""
 
     def add(self, other: Report) -> None:
         self.kills += other.kills
         self.acknowledged += other.acknowledged
         self.lost += other.lost
         self.asked_twice += other.asked_twice
-        self.in_the_air += other.in_the_air
-        self.first_calls_s += other.first_calls_s
         self.beside_first += other.beside_first
 
 
@@ -178,10 +173,8 @@ class _Case:
         self._check_spent(requests)
         self._starts.append(ended.first_call_s)
         match self._starts:
-            case [first, *_, float(again)]:
-                self.report.first_calls_s.append(again)
-                if first is not None:
-                    self.report.beside_first.append(again / first)
+            case [float(first), *_, float(again)]:
+                self.report.beside_first.append(again / first)
             case _:
                 pass
         if ended.killed:
@@ -209,7 +202,6 @@ class _Case:
         twice = (asked + there) - self._whole.wanted
         self.report.asked_twice += twice.total()
         assert not twice, f"asked although it is there: {twice}"
-        self.report.in_the_air += (asked - (ledger.answered(self._held) - there)).total()
 
     def _check_kept(self, before: Holdings, requests: Sequence[Request]) -> None:
         gone = self._whole.ledger.relied_on(requests) - kept(self._held)
