@@ -18,13 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from engine.trust import ALLOW_ALL
-from tests.real import aimock, litellm, llama, nginx, transformers_serve
+from tests.real import aimock, litellm, nginx, transformers_serve, xllamacpp
 from tests.real.runs import HEAD, NotTriedError
 
 PARTS: Final[dict[str, tuple[str, Callable[[Path], Iterator[str]]]]] = {
     "litellm": ("LiteLLM's proxy", litellm.lines),
     "aimock": ("aimock", aimock.lines),
-    "llama": ("llama-cpp-python", llama.lines),
+    "xllamacpp": ("xllamacpp", xllamacpp.lines),
     "transformers": ("transformers serve", transformers_serve.lines),
     "nginx": ("nginx", nginx.lines),
 }

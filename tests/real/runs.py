@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+import venv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -207,3 +208,24 @@ def install(command: Sequence[str | Path], longest_s: float, environ: Mapping[st
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise NotTriedError(f"it could not be installed: {_cell(' '.join(last))}")
+
+
+def python_with(folder: Path, needs: Sequence[str], longest_s: float, variable: str) -> Path:
+    """The Python that the variable names, or one in `folder` into which `needs` were installed.
+
+    Raises `NotTriedError`.
+    """
+    if given := os.environ.get(variable):
+        return Path(given)
+    venv.create(folder, with_pip=True)
+    install([folder / "bin" / "pip", "install", "--quiet", *needs], longest_s, {})
+    return folder / "bin" / "python"
+
+
+def version_in(python: Path, package: str) -> str:
+    """Raises `NotTriedError` where it is not installed there."""
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    told = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
+    if told.returncode:
+        raise NotTriedError(f"what was installed has no {package}")
+    return str(told.stdout.strip())

@@ -3,14 +3,11 @@ several gigabytes. `TRANSFORMERS_PYTHON` names a Python that has it."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.real.runs import Case, NotTriedError, free_port, install, run, server
+from tests.real.runs import Case, free_port, install, python_with, run, server, version_in
 
 INSTALLING_S: Final = 3_600
 _NEEDS: Final = ("transformers[serving]", "torch")
@@ -21,10 +18,10 @@ _TARGET: Final = {"served_model": "same", "params": {"max_tokens": 64}}
 
 def lines(folder: Path) -> Iterator[str]:
     """Raises `NotTriedError`."""
-    python = _installed(folder / "venv")
+    python = python_with(folder / "venv", _NEEDS, INSTALLING_S, "TRANSFORMERS_PYTHON")
     weights = folder / "random"
     install([python, _WRITER, weights], 600, _OFFLINE)
-    label = f"transformers {_version(python)}"
+    label = f"transformers {version_in(python, 'transformers')}"
     port = free_port()
     at = f"http://127.0.0.1:{port}"
     command: list[str | Path] = [python.with_name("transformers"), "serve", weights]
@@ -32,20 +29,3 @@ def lines(folder: Path) -> Iterator[str]:
     with server(command, f"{at}/health", folder / "log", _OFFLINE):
         case = Case("target, same", "openai", f"{at}/v1", str(weights), _TARGET)
         yield run(folder / "run", label, case)
-
-
-def _installed(folder: Path) -> Path:
-    given = os.environ.get("TRANSFORMERS_PYTHON")
-    if given:
-        return Path(given)
-    venv.create(folder, with_pip=True)
-    install([folder / "bin" / "pip", "install", "--quiet", *_NEEDS], INSTALLING_S, {})
-    return folder / "bin" / "python"
-
-
-def _version(python: Path) -> str:
-    words = [str(python), "-c", "import transformers; print(transformers.__version__)"]
-    told = subprocess.run(words, capture_output=True, text=True, check=False)
-    if told.returncode:
-        raise NotTriedError("what was installed cannot be imported")
-    return str(told.stdout.strip())
