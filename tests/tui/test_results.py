@@ -205,8 +205,9 @@ def test_the_standing_fits_every_width_from_twenty_on(width: int) -> None:
 
 @pytest.mark.exhaustive
 def test_what_a_rate_rests_on_is_whole_or_left_out() -> None:
+    analysis = an_analysis()
     for width in range(20, 80):
-        said = text_of(standing_rows(an_analysis(), width))[1].rstrip()
+        said = text_of(standing_rows(analysis, width))[1].rstrip()
         assert said.endswith(" scenarios") == ("of" in said), width
         assert said.endswith((" scenarios", "1")), width
 

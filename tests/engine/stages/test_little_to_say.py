@@ -66,7 +66,7 @@ CASES: Final = {
 }
 
 
-@pytest.fixture(params=list(CASES), ids=lambda case: case.__name__)
+@pytest.fixture(scope="module", params=list(CASES), ids=lambda case: case.__name__)
 def case(request: pytest.FixtureRequest) -> tuple[Analysis, str]:
     return request.param(), CASES[request.param]
 
