@@ -17,7 +17,7 @@ from engine.pipeline.planner import Planner
 from tests.approval import approve, lines_with
 from tests.engine.commands import command, crosswind
 from tests.engine.wire import audit
-from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
+from tests.engine.wire.workplace import ONE_PROTOCOL, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.settings import Settings
 
@@ -82,6 +82,7 @@ def stale(place: Workplace) -> set[tuple[WorkReason, str, str | None]]:
     return {(one.why, one.stage.value, one.detail) for one in plan.stale}
 
 
+@ONE_PROTOCOL
 def test_what_changes_in_it_makes_stale_what_was_made_with_it(place: Workplace) -> None:
     prepare(place, target={"extra_body": ROUTED})
     place.run("bread")
@@ -141,6 +142,7 @@ def test_a_variable_in_it_is_sent_and_kept_nowhere(
         assert TENANT.encode() not in content, name
 
 
+@ONE_PROTOCOL
 def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
     assert "the variable TENANT" in told.words
 
 
+@ONE_PROTOCOL
 def test_the_doctor_says_where_a_variable_in_it_comes_from(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

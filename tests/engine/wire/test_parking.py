@@ -17,7 +17,14 @@ from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
-from tests.engine.wire.workplace import VARIABLES, SleptTime, Workplace, metric, scenario
+from tests.engine.wire.workplace import (
+    ONE_PROTOCOL,
+    VARIABLES,
+    SleptTime,
+    Workplace,
+    metric,
+    scenario,
+)
 from tests.protocol_server.faults import Fault, first, middle
 from tests.protocol_server.server import ProtocolServer
 
@@ -69,6 +76,7 @@ def test_a_target_that_cannot_work_is_parked_and_the_others_run_on(
     assert asked["user"] == 2 * ROWS + 1
 
 
+@ONE_PROTOCOL
 def test_what_was_to_be_played_again_and_failed_is_played_by_the_next_run(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +111,7 @@ def test_an_account_that_is_used_up_parks_its_target(
     assert server.counters.by_model["erratic"] == 1
 
 
+@ONE_PROTOCOL
 def test_results_count_all_rows_of_a_parked_target_under_the_name_of_the_first(
     place: Workplace,
 ) -> None:
@@ -117,6 +126,7 @@ def test_results_count_all_rows_of_a_parked_target_under_the_name_of_the_first(
     assert dict(found.unscored) == {"target failed": ROWS}
 
 
+@ONE_PROTOCOL
 def test_status_says_that_nothing_is_judged_and_rows_failed(
     place: Workplace,
 ) -> None:
@@ -129,6 +139,7 @@ def test_status_says_that_nothing_is_judged_and_rows_failed(
     assert "goes on" not in first_line
 
 
+@ONE_PROTOCOL
 def test_all_rows_of_a_parked_target_give_the_same_reason(place: Workplace) -> None:
     two_targets(place, simulate=1)
     place.server.plan(Fault.UNAUTHORIZED, match="erratic")
@@ -169,6 +180,7 @@ def test_a_target_may_fall_out_in_the_midst(place: Workplace) -> None:
     assert len(broken.messages) == 3
 
 
+@ONE_PROTOCOL
 def test_a_parked_target_goes_on_where_it_stood_once_its_key_is_good(place: Workplace) -> None:
     two_targets(place)
     place.server.plan(Fault.UNAUTHORIZED, match="erratic")
@@ -240,6 +252,7 @@ def with_a_server_of_its_own(
     place.time = SleptTime(on_sleep)
 
 
+@ONE_PROTOCOL
 @pytest.mark.parametrize("role", ROLES)
 def test_a_server_that_is_never_there_fails_the_rows_that_need_it(
     place: Workplace, role: Role
@@ -256,6 +269,7 @@ def test_a_server_that_is_never_there_fails_the_rows_that_need_it(
     assert "no connection" in failed.reason
 
 
+@ONE_PROTOCOL
 @pytest.mark.parametrize("role", ROLES)
 def test_a_server_that_comes_up_late_is_waited_for(place: Workplace, role: Role) -> None:
     with ProtocolServer() as other:

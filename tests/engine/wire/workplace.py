@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from engine.config.schema import load_config
@@ -30,6 +31,9 @@ CANARY: Final = "sk-canary-0123456789abcdefXYZ"
 HEADER_CANARY: Final = "header-canary-9876543210"
 VARIABLES: Final = {"CANARY_KEY": CANARY, "CANARY_HEADER": HEADER_CANARY}
 MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generator"}
+
+ONE_PROTOCOL: Final = pytest.mark.parametrize("place", ["openai"], indirect=True)
+"""For what a protocol has no part in."""
 
 UNHURRIED: Final = RetryPolicy(tries=3, refused_s=300, trying_s=1e9, unreachable_s=60)
 """Watched by a clock that nobody waits for: only silence takes real time, and here none is short
