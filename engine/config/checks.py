@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -22,7 +22,14 @@ from engine.config.applications import APPLICATIONS, application_problems, sourc
 from engine.config.faults import doubles
 from engine.config.model_ends import model_end
 from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
-from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE, extra_body_problems, texts_in
+from engine.config.values import (
+    KNOWN_SOURCES,
+    LOCAL,
+    OFFLINE,
+    OFFLINE_MODELS,
+    extra_body_problems,
+    texts_in,
+)
 from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import NO_BREAK_SPACE, KeyPath, YamlDocument, dotted_path
 from engine.errors import InputError, Problem
@@ -111,11 +118,11 @@ def _with_path_renamed(table: Mapping[KeyPath, T], old: str, new: str) -> Mappin
     return {(new, *at[1:]) if at[:1] == (old,) else at: entry for at, entry in table.items()}
 
 
-def contradictions(document: YamlDocument, offline_models: Collection[str]) -> list[Problem]:
+def contradictions(document: YamlDocument) -> list[Problem]:
     """Every problem between values, or in how YAML reads them."""
     problems = [*_both_words(document), *_surprising_numbers(document)]
     for spec in _specs(document):
-        problems += _spec_problems(spec, document, offline_models)
+        problems += _spec_problems(spec, document)
     targets = document.data.get("targets")
     ids = [
         (("targets", n, "id"), target.get("id"))
@@ -162,9 +169,7 @@ def _specs(document: YamlDocument) -> Iterator[_WrittenModel]:
             yield _WrittenModel(at, keys)
 
 
-def _spec_problems(
-    spec: _WrittenModel, document: YamlDocument, offline_models: Collection[str]
-) -> Iterator[Problem]:
+def _spec_problems(spec: _WrittenModel, document: YamlDocument) -> Iterator[Problem]:
     yield from _reference_problems(spec, document)
     at = (*spec.at, "extra_body")
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
@@ -179,9 +184,9 @@ def _spec_problems(
     if not source:
         return
     if source == OFFLINE:
-        if model and model not in offline_models:
+        if model and model not in OFFLINE_MODELS:
             what = f"there is no offline model `{quotable(model)}`"
-            hint = did_you_mean(model, offline_models)
+            hint = did_you_mean(model, OFFLINE_MODELS)
             yield document.problem((*spec.at, "model"), what, hint=hint)
         if spec.keys.get("form") == AnswerForm.PLAIN:
             what = "scripts know who they play by the JSON that they are asked for"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -31,7 +31,6 @@ from engine.config.values import (
     EFFORTS,
     LOCAL,
     OFFLINE,
-    OFFLINE_MODELS,
     PER_CONVERSATION,
     PYTHON,
     RESPONSES_ONLY,
@@ -780,12 +779,7 @@ def config_of(config: Config, benchmark: str) -> Config:
             return config
 
 
-def load_config(
-    path: Path,
-    *,
-    offline_models: Collection[str] = OFFLINE_MODELS,
-    environment: Environment | None = None,
-) -> Config:
+def load_config(path: Path, *, environment: Environment | None = None) -> Config:
     """Read and check a `config.yaml`. Raises `InputError` with every problem found.
 
     Variables in models' names are looked up in `environment`.
@@ -794,8 +788,7 @@ def load_config(
     result = _validated_config(
         read_yaml(path)
         if environment is None
-        else with_names_resolved(read_yaml(path), environment),
-        offline_models,
+        else with_names_resolved(read_yaml(path), environment)
     )
     if not isinstance(result, Config):
         raise InputError(result)
@@ -807,11 +800,9 @@ def load_config(
     return result
 
 
-def _validated_config(
-    written: YamlDocument, offline_models: Collection[str]
-) -> Config | list[Problem]:
+def _validated_config(written: YamlDocument) -> Config | list[Problem]:
     document, named = with_judges(with_names(current_words(written)))
-    problems = [*contradictions(written, offline_models), *named]
+    problems = [*contradictions(written), *named]
     try:
         config = Config.model_validate(document.data, context=written)
     except ValidationError as error:

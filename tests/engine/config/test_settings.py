@@ -413,12 +413,6 @@ def test_what_is_known_here_is_what_the_providers_know() -> None:
     assert {"local", "offline", *PUBLIC_ADDRESSES} == KNOWN_SOURCES
 
 
-def test_other_offline_models_can_be_declared_known(config_file: Write) -> None:
-    path = config_file(MODELS + "targets: [{id: a, model: parrot, source: offline}]\n")
-    known = OFFLINE_MODELS | {"parrot"}
-    assert load_config(path, offline_models=known).targets[0].model == "parrot"
-
-
 def test_reading_a_configuration_loads_nothing_heavy() -> None:
     heavy = ["textual", "openai", "anthropic", "httpx", "httpx2", "rich", "sqlite_utils", "ruamel"]
     code = (
