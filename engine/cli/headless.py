@@ -9,7 +9,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -56,14 +56,31 @@ def run_headless(
     do_without_stdout()
     began = datetime.now(UTC)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    with hosted_engine(place, linger=0.0) as served:
+    news = FailureNews()
+    with (
+        _printer(plain=plain) as printer,
+        ExitStack() as when_closed,
+        hosted_engine(place, linger=0.0) as served,
+    ):
         served.attended = lambda: asks
         engine = EngineThread(served, partial(serve, served, place, order, _do_nothing))
         watch = Watch.open(store, infos, engine)
+        # what a run says last may not be in the store before that is closed
+        when_closed.callback(_print_last, watch, news, printer)
         for noted in watch.progress.notes:
             if noted.at >= began:  # what was found when the store was opened
-                _pass_on(noted, FailureNews())
-        return _watched(engine, watch, plain=plain)
+                _pass_on(noted, news)
+        _print_until_end(engine, watch, news, printer)
+        if engine.error is not None:
+            raise engine.error
+        return engine.result or RunResult(failed=0, stopped=True)
+
+
+def _print_last(watch: Watch, news: FailureNews, printer: Printer) -> None:
+    with closing(watch):
+        for fact in watch.poll():
+            _pass_on(fact, news)
+        printer.show(watch, last=True)
 
 
 def answer_on_terminal(engine: EngineThread) -> None:
@@ -93,9 +110,11 @@ def _do_nothing() -> None:
     pass
 
 
-def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
-    news, pauses = FailureNews(), PauseNews(questions=False)
-    with _printer(plain=plain) as printer, _stop_on_signals(engine):
+def _print_until_end(
+    engine: EngineThread, watch: Watch, news: FailureNews, printer: Printer
+) -> None:
+    pauses = PauseNews(questions=False)
+    with _stop_on_signals(engine):
         engine.start()
         asked: str | None = None
         # the engine has its own thread: a blocked terminal holds up this loop, but no call
@@ -113,13 +132,6 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
                 with printer.aside():
                     answer_on_terminal(engine)
                 asked = question
-        for fact in watch.poll():
-            _pass_on(fact, news)
-        printer.show(watch, last=True)
-    watch.close()
-    if engine.error is not None:
-        raise engine.error
-    return engine.result or RunResult(failed=0, stopped=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import pytest
 
 from engine.benchmark import Role, Usage
 from engine.cli import headless
+from engine.cli.lines import FailureNews, LinePrinter
 from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
@@ -231,7 +232,8 @@ def test_nobody_is_asked_before_they_were_told_why(
     monkeypatch.setattr(headless, "answer_on_terminal", answer)
     with open_store(tmp_path / "crosswind.db") as store:
         engine: Any = EngineThatAsks(store)
-        headless._watched(engine, Watch.open(store.path, [], engine), plain=True)
+        watch = Watch.open(store.path, [], engine)
+        headless._print_until_end(engine, watch, FailureNews(), LinePrinter())
     assert len(told_before) == 1
     assert f"note: {EngineThatAsks.question}" in told_before[0]
 
