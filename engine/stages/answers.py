@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -132,7 +133,9 @@ async def ask_for_text(
     check: Callable[[str], str | None],
     on_text: OnText | None = None,
 ) -> str:
-    """As `ask`, for a text without any form."""
+    """As `ask`, for a text without any form. The same is asked again: a model that writes nothing
+    but messages takes a note for one, and answers it."""
+    seeds = count(seed)
 
     def read(text: str) -> str:
         text = text.strip()
@@ -140,8 +143,10 @@ async def ask_for_text(
             raise ValueError(fault)
         return text
 
-    reply = partial(model.reply, seed=seed, on_text=on_text)
-    return await _ask_until_read(model, messages, read, reply, "Write the text alone.", on_text)
+    def reply(asked: Sequence[Message]) -> Awaitable[Reply]:
+        return model.reply(asked, seed=next(seeds), on_text=on_text)
+
+    return await _ask_until_read(model, messages, read, reply, None, on_text)
 
 
 async def _ask_until_read(
@@ -149,11 +154,11 @@ async def _ask_until_read(
     messages: Sequence[Message],
     read: Callable[[str], R],
     reply_to: Callable[[Sequence[Message]], Awaitable[Reply]],
-    form: str,
+    form: str | None,
     on_text: OnText | None,
 ) -> R:
     """Ask until `read` raises no `ValueError`, which says what is wrong; `form` says how to answer
-    better."""
+    better, None to ask the same again."""
     asked, fault, was_cut = list(messages), "", False
     reply: Reply | None = None
     for _ in range(1 + ASK_AGAIN):
@@ -163,9 +168,9 @@ async def _ask_until_read(
         try:
             if reply.finish is Finish.LENGTH and not was_cut:
                 # without its answer, which may be a list without end and would take up the room
-                was_cut, asked = True, [*messages]
+                was_cut = True
                 fault = f"it was cut at {_limit(reply)}, and so must be shorter"
-                asked.append(Message(MessageRole.USER, _again(fault, form)))
+                asked = [*messages, *_again(fault, form)]
                 continue
             refuse_unfinished(reply)
             return read(reply.text)
@@ -174,19 +179,20 @@ async def _ask_until_read(
         except AnswerError as error:
             _keep_unusable(model, reply, str(error))
             raise
-        asked += [
+        if again := _again(fault, form):
             # its answer is included: a model that sees what it wrote corrects it, one that does not
             # writes something else
-            Message(MessageRole.ASSISTANT, reply.text),
-            Message(MessageRole.USER, _again(fault, form)),
-        ]
+            asked += [Message(MessageRole.ASSISTANT, reply.text), *again]
     _keep_unusable(model, reply, fault)
     words = f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}"
     raise UnfitAnswerError(words)
 
 
-def _again(fault: str, form: str) -> str:
-    return render("ask_again", fault=fault, form=form)
+def _again(fault: str, form: str | None) -> list[Message]:
+    """What a model is told of its answer."""
+    if form is None:
+        return []
+    return [Message(MessageRole.USER, render("ask_again", fault=fault, form=form))]
 
 
 def _limit(reply: Reply) -> str:

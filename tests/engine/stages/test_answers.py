@@ -11,7 +11,7 @@ import pytest
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
 from engine.providers.model import Finish, Message, MessageRole
-from engine.stages.answers import Answer, ask, schema_of
+from engine.stages.answers import Answer, ask, ask_for_text, schema_of
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.gen_scenarios import (
@@ -156,6 +156,16 @@ def test_a_cut_answer_is_asked_for_once_more_in_fewer_words_without_what_was_cut
         asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
     assert [message.role for message in model.asked[1]] == ["user", "user"]
     assert "must be shorter" in model.asked[1][-1].text
+
+
+@pytest.mark.parametrize(("finish", "times"), [(Finish.LENGTH, 2), (Finish.STOP, 3)])
+def test_for_plain_text_the_same_is_asked_again_without_a_note(finish: Finish, times: int) -> None:
+    model = ScriptedModel(["  "] * times, finish)
+    asked = [Message(MessageRole.SYSTEM, "You are Ann."), Message(MessageRole.USER, "speak")]
+    with pytest.raises(AnswerError):
+        asyncio.run(ask_for_text(model, asked, seed=4, check=lambda _: None))
+    assert model.asked == [asked] * times
+    assert model.seeds == [4, 5, 6][:times]
 
 
 def test_a_fault_that_only_the_stage_sees_is_asked_again_too() -> None:
