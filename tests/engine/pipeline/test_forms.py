@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.benchmark import AnswerForm, Stage, State, Usage
+from engine.benchmark import AnswerForm, Stage, State
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
@@ -16,43 +14,25 @@ from engine.pipeline.models import CONVERSATIONS_WITHOUT_JSON, open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.run import Pipeline
-from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from engine.providers.model import Model
 from engine.store.database import open_store
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from tests.approval import approve
 from tests.engine.commands import crosswind
 from tests.engine.pipeline.test_visibility import BENCHMARK, CONFIG
+from tests.models import ScriptedModel
 from tests.pipelines import run_once
 
 
-@dataclass
-class SpeaksNoJson:
-    """A user model that writes sentences, whatever it is asked for."""
-
-    asked: list[tuple[Sequence[Message], JsonSchema | None]] = field(default_factory=list)
-    label = "small"
-    scripted = False
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        seed: int = 0,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        self.asked.append((messages, schema))
-        return Reply("  Is it wise to quit?\n", Finish.STOP, Usage(1, None, None, None, None))
-
-
-def run(root: Path, form: str = "") -> tuple[SpeaksNoJson, int]:
-    """Play three conversations with it; return it and how many rows failed."""
+def run(root: Path, form: str = "") -> tuple[ScriptedModel, int]:
+    """Play three conversations with a user model that writes sentences, whatever it is asked for;
+    return it and how many rows failed."""
     folder = root / "benchmarks" / "shop"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "benchmark.yaml").write_text(BENCHMARK)
     write_config(root, form)
-    small = SpeaksNoJson()
+    small = ScriptedModel(lambda _: "  Is it wise to quit?\n", label="small", scripted=False)
 
     def opened(spec: ModelSpec) -> Model:
         return small if spec.model == "small" else open_offline(spec)
@@ -97,7 +77,7 @@ def test_a_user_model_without_json_plays_whole_conversations_in_plain_text(tmp_p
     fifth = (0, plain, 6)
     assert failed == 0
     assert forms(tmp_path) == [(0, json, 0), (1, plain, 6), (0, json, 0), (1, plain, 6), fifth]
-    with_schema = [schema for _, schema in small.asked if schema is not None]
+    with_schema = [schema for schema in small.schemas if schema]
     assert len(with_schema) == 3 * CONVERSATIONS_WITHOUT_JSON
 
 
@@ -119,7 +99,7 @@ def test_a_configured_form_is_kept_to(tmp_path: Path) -> None:
 
 def test_in_plain_text_it_is_told_this_turns_landmark_in_few_words(tmp_path: Path) -> None:
     small, _ = run(tmp_path, ", form: plain")
-    for turn, (messages, _) in enumerate(small.asked[:3], 1):
+    for turn, messages in enumerate(small.asked[:3], 1):
         system, _, *rest = messages
         assert f"message number {turn} of at most 3" in system.text
         assert [message.role for message in rest] == ["assistant", "user"] * (turn - 1)
