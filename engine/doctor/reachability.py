@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx2
-
 from engine.display import one_line
 from engine.doctor.findings import Area, Diagnostic, Effect, Severity
 from engine.doctor.models import ModelInUse
@@ -234,13 +232,16 @@ def _after(failure: Failure, listing: ModelListing) -> tuple[Effect, str]:
 
 def _second_opinion(place: Destination, longest_s: float) -> str:
     """What another HTTP client says where ours failed; empty where it fails, too."""
+    # 165 ms, half of what the check before a run would take to load
+    import httpx
+
     url, headers = _question(place)
     try:
-        with httpx2.Client(
+        with httpx.Client(
             verify=system_trust(), proxy=proxy_for(url), trust_env=False, timeout=longest_s
         ) as client:
             status = client.get(url, headers=headers).status_code
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, InputError):
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, InputError):
         return ""
     return f"; another HTTP client is answered with {status}: this is a fault of Crosswind's own"
 

@@ -314,14 +314,14 @@ _SAYS_SLOTS: Final = "llama.cpp"
 
 def llama_slots(where: Address) -> int | None:
     """Ask llama.cpp's server at an address for its slots; None if it does not say."""
-    import httpx2  # imported here, as few runs need it
+    import httpx  # imported here, as few runs need it
 
     headers = {"Authorization": where.headers.get("Authorization", "")}
     try:
         url = f"{HostPort.of(where.url).url}/props"
-        told = httpx2.get(url, headers=headers, timeout=_SLOTS_S, trust_env=False).json()
+        told = httpx.get(url, headers=headers, timeout=_SLOTS_S, trust_env=False).json()
         slots = told.get("total_slots")
-    except (httpx2.HTTPError, ValueError, AttributeError):
+    except (httpx.HTTPError, ValueError, AttributeError):
         return None
     return slots if type(slots) is int and slots > 0 else None
 

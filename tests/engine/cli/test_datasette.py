@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
+import httpx
 import pytest
 import yaml
 
@@ -103,7 +103,7 @@ def described() -> Any:
 
 
 @contextmanager
-def datasette(root: Path) -> Iterator[httpx2.Client]:
+def datasette(root: Path) -> Iterator[httpx.Client]:
     """The real one, on a socket of its own."""
     socket = root / "d.sock"
     words = ["crosswind.db", "--metadata", str(METADATA), "--uds", str(socket)]
@@ -116,8 +116,8 @@ def datasette(root: Path) -> Iterator[httpx2.Client]:
     try:
         until(lambda: socket.exists() or server.poll() is not None)
         assert server.poll() is None, server.returncode
-        transport = httpx2.HTTPTransport(uds=str(socket), retries=5)
-        with httpx2.Client(
+        transport = httpx.HTTPTransport(uds=str(socket), retries=5)
+        with httpx.Client(
             transport=transport, base_url="http://datasette", timeout=PATIENCE_S
         ) as client:
             yield client
