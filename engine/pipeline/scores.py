@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
 from engine.benchmark import Metric, Track, base_id
@@ -53,12 +53,21 @@ def scores(
 ) -> ScoreCounts:
     """Compute them for all targets and metrics with verdicts on conversations that are asked for.
     `judges` are those whose verdicts count. Raises `StoreError`."""
-    rows = [
-        row
-        for row in reader.verdict_rows(benchmark, judges)
-        if asked is None or asked.why_not(row.key) is None
-    ]
-    cells = _clusters(rows)
+    values: dict[ScoreCell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    failures: dict[ScoreCell, VerdictRow] = {}
+    through = 0
+    for row in _rows(reader, benchmark, judges):
+        if asked is not None and asked.why_not(row.key) is not None:
+            continue
+        cell, through = (row.key.target_id, row.track, row.metric_id), row.seq
+        if row.passed is not None:
+            values[cell][base_id(row.key.scenario_id)].append(float(row.passed))
+        if row.passed is False:
+            failures[cell] = row
+    cells = {
+        cell: [Cluster.of(scores) for scores in by_cluster.values()]
+        for cell, by_cluster in values.items()
+    }
     correlation = intraclass_correlation(cells.values())
     strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)
     for (target, track, _metric), clusters in cells.items():
@@ -74,21 +83,18 @@ def scores(
     known = {key: rate for key, rate in rates.items() if rate is not None}
     metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
     unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
-    through = max((row.seq for row in rows), default=0)
-    failures = {_cell(row): row for row in rows if row.passed is False}
     return ScoreCounts(known, unsure, passes, metrics, through, failures, asked)
 
 
-def _cell(row: VerdictRow) -> ScoreCell:
-    return row.key.target_id, row.track, row.metric_id
+def _rows(reader: Reader, benchmark: str, judges: Sequence[str]) -> Iterator[VerdictRow]:
+    """Yield the rows by their `seq`, some at a time: they have texts, and this is done again and
+    again for as long as a run takes."""
+    after = 0
+    # of one state of the store: what is judged again meanwhile would come twice
+    with reader.connection.read_transaction():
+        while rows := reader.verdict_rows(benchmark, judges, after=after, limit=_AT_ONCE):
+            yield from rows
+            after = rows[-1].seq
 
 
-def _clusters(rows: Iterable[VerdictRow]) -> dict[ScoreCell, list[Cluster]]:
-    values: dict[ScoreCell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row.passed is not None:
-            values[_cell(row)][base_id(row.key.scenario_id)].append(float(row.passed))
-    return {
-        cell: [Cluster.of(scores) for scores in by_cluster.values()]
-        for cell, by_cluster in values.items()
-    }
+_AT_ONCE: Final = 250
