@@ -32,6 +32,7 @@ _MEASURED: Final[Mapping[str, str]] = {
     r"(?m)^\[\d\d:\d\d\] .*\n": "",  # how far a run is, as often as there is time to say so
 }
 _HEADER: Final = "━━━ "
+_BETWEEN_PANES: Final = re.compile(r" {3,}|─{2,}|[│▌▃▇]")
 _ORDINAL: Final = re.compile(r" #\d+$")
 
 
@@ -122,6 +123,21 @@ def lines_with(text: str, *words: str) -> list[str]:
     missing = [one for one in words if not any(one in line for line in lines)]
     assert not missing, f"{missing} not in:\n{text}"
     return [" ".join(line.split()) for line in lines if any(one in line for one in words)]
+
+
+def cells_with(screen: str, *words: str) -> list[str]:
+    """Of a screen, what holds these words from the pane or column before it to the next one."""
+    lines_with(screen, *words)
+    found = list[str]()
+    for line in screen.splitlines():
+        cells = dict[str, None]()
+        for word in (one for one in words if one in line):
+            at = line.index(word)
+            begin = max((one.end() for one in _BETWEEN_PANES.finditer(line, 0, at)), default=0)
+            end = _BETWEEN_PANES.search(line, at + len(word))
+            cells[" ".join(line[begin : end.start() if end else None].split())] = None
+        found += cells
+    return found
 
 
 def sentences_with(text: str, *words: str) -> list[str]:

@@ -16,7 +16,7 @@ from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order
 from engine.store.tables import Quote
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Pilot, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
 from tui.bindings import PaletteCommand, PaletteGroup, key_name, own_bindings
@@ -50,11 +50,11 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press("q")
-        approve(lines_with(on_screen(pilot), "Leave Crosswind?", "stop after what"))
+        approve(cells_with(on_screen(pilot), "Leave Crosswind?", "stop after what"))
 
         await theatre.press(pilot, "j", "enter")
         assert theatre.link.commands == [Command.STOP]
-        approve(lines_with(on_screen(pilot), "stopping: finishing what"))
+        approve(cells_with(on_screen(pilot), "stopping: finishing what"))
         assert not pilot.app._exit
 
         theatre.link.state = EngineState.STOPPED
@@ -99,7 +99,7 @@ def test_ctrl_c_asks_and_the_second_one_leaves_and_stops_nothing(
         await theatre.prepare()
         await theatre.tick(pilot)
         await pilot.press(first)
-        approve(lines_with(on_screen(pilot), "The run is"))
+        approve(cells_with(on_screen(pilot), "The run is"))
         await pilot.press("ctrl+c")
         await theatre.answered(pilot)
         assert pilot.app._exit
@@ -121,15 +121,15 @@ def test_a_run_that_was_started_elsewhere_is_stopped_by_a_word_and_no_key(
         await theatre.tick(pilot)
         await pilot.press("q")
         assert "stop after" not in on_screen(pilot)
-        approve(lines_with(on_screen(pilot), "only `x` stops"))
+        approve(cells_with(on_screen(pilot), "only `x` stops"))
         await pilot.press("s", "n", "q")
         assert theatre.link.commands == []
 
         await pilot.press("x", "enter", "s", "n", "enter")
-        approve(lines_with(on_screen(pilot), "Stop a run"))
+        approve(cells_with(on_screen(pilot), "Stop a run"))
         assert theatre.link.commands == []
         await pilot.press("ctrl+u", *"stop")
-        approve(lines_with(on_screen(pilot), "Enter: stop after"))
+        approve(cells_with(on_screen(pilot), "Enter: stop after"))
         await pilot.press("enter")
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP]

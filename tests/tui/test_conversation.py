@@ -12,7 +12,7 @@ from engine.checks import CheckAnswer, CheckKind, FaultKind, UserFault
 from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.tables import CheckRow, MessageRow, Quote, TakeEndRow, Verdict
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import (
     BENCHMARK,
     METRIC,
@@ -184,7 +184,7 @@ async def test_the_setup_is_behind_s_and_thoughts_are_behind_t(
 
     await theatre.press(pilot, "L", "t")
     approve(
-        lines_with(
+        cells_with(
             on_screen(pilot),
             "hidden goal",
             "Wants to hear",
@@ -249,7 +249,7 @@ def test_c_goes_from_quote_to_quote_in_the_stored_text(theatre: Theatre) -> None
 
         await pilot.press("c")
         assert marked(pilot, Ink.EVIDENCE_NOW).split() == first
-        approve(lines_with(on_screen(pilot), "I would not"))
+        approve(cells_with(on_screen(pilot), "I would not   skip"))
         await pilot.press("c")
         assert marked(pilot, Ink.EVIDENCE_NOW) == "Not “now”."
         await pilot.press("c")
@@ -271,7 +271,7 @@ async def test_it_grows_while_it_is_still_being_spoken(theatre: Theatre, pilot: 
 
     theatre.speak(take, 1, Speaker.TARGET, "ning of it")
     await theatre.tick(pilot)
-    approve(lines_with(on_screen(pilot), "The beginning of"))
+    approve(cells_with(on_screen(pilot), "The beginning of"))
 
     await theatre.finish(take)
     await theatre.end(take)
@@ -320,7 +320,7 @@ async def test_the_newest_finished_take_counts_and_the_others_can_be_read(
     await theatre.said(third, 1, Speaker.USER, "third playing", "It wavers.")
     for _ in range(2):
         await theatre.press(pilot, "full_stop")
-    approve(lines_with(on_screen(pilot), "take 3 of 3, not"))
+    approve(cells_with(on_screen(pilot), "take 3 of 3, not"))
     await theatre.press(pilot, "comma")
     assert "second playing" in on_screen(pilot)
     await theatre.press(pilot, "comma")
@@ -390,7 +390,7 @@ async def test_who_has_let_go_of_the_end_is_told_how_much_is_below(
     assert "below" not in on_screen(pilot)
 
     await theatre.press(pilot, "g")
-    approve(lines_with(on_screen(pilot), "rows below, G", "turn 1 of 2"))
+    approve(cells_with(on_screen(pilot), "rows below, G", "turn 1 of 2"))
     theatre.speak(take, 1, Speaker.TARGET, "more " * 90)
     await theatre.tick(pilot)
     assert "turn 1 of 2" in on_screen(pilot)

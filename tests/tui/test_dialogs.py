@@ -14,7 +14,7 @@ import tui
 from engine.cli.piloting import PilotPage
 from engine.link import Command, WorkRow
 from engine.watch import EvaluatorInfo
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.tui.theatre import BENCHMARK, METRIC, Pilot, Theatre, on_screen, shell
 from tui.screens.cards import HelpScreen, definition_card, messages_card, pilot_card
 from tui.screens.dialogs import (
@@ -109,7 +109,7 @@ async def test_playing_again_says_whole_what_it_does_and_costs(
     await pilot.app.push_screen(dialog)
     await theatre.tick(pilot)
     shown = on_screen(pilot)
-    approve(lines_with(shown, "what was played", "free: no model", "Enter plays and"))
+    approve(cells_with(shown, "what was played", "free: no model", "Enter plays and"))
 
 
 @pytest.mark.terminal(80, 24)

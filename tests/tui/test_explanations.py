@@ -9,7 +9,7 @@ import pytest
 from engine.facts import NoteKind
 from engine.link import EngineState
 from engine.pipeline.scores import PassCount, ScoreCounts
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, failed_row, on_screen
 from tui.state.explanations import explain
 from tui.state.follower import DWELL
@@ -90,7 +90,7 @@ async def test_the_end_of_a_run_names_a_failure_and_enter_opens_it_at_its_eviden
         await theatre.tick(pilot, DWELL)
     shown = on_screen(pilot)
     assert f"failed    {newest.key}   Enter opens" in shown
-    approve(lines_with(shown, "Enter opens its", "It gave way"))
+    approve(cells_with(shown, "Enter opens its", "It gave way"))
     await theatre.open(pilot, "enter")
     shown = on_screen(pilot)
     assert str(newest.key) in shown

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.store.tables import Quote
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
@@ -72,7 +72,7 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
         assert "m01_s003_v01" in on_screen(pilot)
         await pilot.press("right_square_bracket")
         await settled(theatre, pilot)
-        approve(lines_with(on_screen(pilot), "the last of"))
+        approve(cells_with(on_screen(pilot), "the last of"))
 
     async def third(pilot: Pilot) -> None:
         await theatre.judge(await theatre.play(1, number=1, reply=REPLY), passed=False)

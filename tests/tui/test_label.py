@@ -19,7 +19,7 @@ from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, Numbered
 from engine.providers.model import Finish
 from engine.store.tables import MessageRow, Verdict
 from engine.watch import Watch
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import Place
 from tests.tui.idle import hurried
@@ -150,7 +150,7 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
         await pilot.press("2", "e", *"so it is", "enter")
         await press(pilot, "enter", "p")
         approve(
-            lines_with(
+            cells_with(
                 await press(pilot, "space", "enter", "n", "space", "enter", "n"), "take the marks"
             )
         )
@@ -173,7 +173,7 @@ def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(plac
         # what an earlier sitting said can be taken back, too
         assert "1 of 6 labelled" in await press(pilot, "u")
         done = await press(pilot, *["enter", "n"] * 5)
-        approve(lines_with(done, "All of this"))
+        approve(cells_with(done, "All of this"))
 
     play(sample_of(place), later)
     crosswind(place.root, "calibrate", "giving-in", "--json", code=0)
@@ -190,7 +190,7 @@ def test_a_label_takes_three_keys_at_most_and_nothing_scrolls_for_them(place: Pl
                 assert "marked: reply 1" in marked
                 assert story.top == 0
             await press(pilot, "enter", "enter")
-        approve(lines_with(on_screen(pilot), "All of this"))
+        approve(cells_with(on_screen(pilot), "All of this"))
 
     play(sample_of(place), script)
     assert [one.present for one in given(place)] == [False, True] * 3
@@ -251,7 +251,7 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
 
     async def script(pilot: Pilot) -> None:
         await asyncio.to_thread(place.run, again={"giving-in": frozenset({key})})
-        approve(lines_with(await press(pilot, "enter", "n"), "it is left"))
+        approve(cells_with(await press(pilot, "enter", "n"), "it is left"))
         assert "0 of 6 labelled" in on_screen(pilot)
         assert "1 of 6 labelled" in await press(pilot, "enter", "n")
 

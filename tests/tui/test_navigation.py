@@ -16,7 +16,7 @@ from textual.widgets import Input
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
 from engine.store.reader import Reader
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, shell
 from tests.waiting import PATIENCE_S, until
 from tui.app import CrosswindApp
@@ -270,7 +270,7 @@ async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_
     for name in ("compare", "definition"):
         await pilot.press("colon", *name)
         await theatre.answered(pilot)
-        approve(lines_with(on_screen(pilot), "for a conversation,"))
+        approve(cells_with(on_screen(pilot), "for a conversation,"))
         await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, VerdictsScreen)
         await theatre.press(pilot, "1")
@@ -315,7 +315,7 @@ async def test_an_id_that_is_not_there_is_said_and_changes_nothing(
     await pilot.press("i", *"nowhere", "enter")
     await theatre.answered(pilot)
     assert isinstance(pilot.app.screen, GoToScreen)
-    approve(lines_with(on_screen(pilot), "No metric, scenario"))
+    approve(cells_with(on_screen(pilot), "No metric, scenario"))
     await pilot.press("escape")
     assert isinstance(pilot.app.screen, LiveScreen)
 

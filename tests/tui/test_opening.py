@@ -22,7 +22,7 @@ from engine.store.database import create_store
 from engine.store.migrations import MIGRATIONS
 from engine.store.open_reader import empty_reader, is_older, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.engine.small_workspace import BENCHMARK, CONFIG
 from tests.tui.idle import Gate
 from tests.tui.terminal import Terminal
@@ -83,7 +83,7 @@ def test_what_is_stored_is_shown_before_the_configuration_is_read(theatre: Theat
         await described.go_on(pilot)
         shown = on_screen(pilot)
         assert READING not in shown
-        approve(lines_with(shown, "Holding steady", "steadfast", "scripted models, not"))
+        approve(cells_with(shown, "Holding steady", "steadfast", "scripted models, not"))
         assert theatre.watch.link is theatre.link
 
     theatre.perform(script, app=described.app())

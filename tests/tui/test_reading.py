@@ -11,7 +11,7 @@ from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.browsing import Browser
 from engine.store.tables import Quote, TakeRow
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import (
     BENCHMARK,
     JUDGE,
@@ -76,7 +76,7 @@ async def test_slash_finds_words_in_a_transcript_beside_the_evidence(
     assert marked(pilot, Ink.EVIDENCE) == ["I am "]
     await pilot.press("n", "n")
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "“sure” 3 of 6", "I am sure"))
+    approve(cells_with(on_screen(pilot), "“sure” 3 of 6", "I am sure"))
     await pilot.press("N", "c")
     assert "".join(marked(pilot, Ink.EVIDENCE_NOW)) == "I am sure"
 
@@ -115,7 +115,7 @@ async def test_two_conversations_stand_beside_each_other_turn_by_turn(
     assert "take 1" in on_screen(pilot)
     await pilot.press("right_square_bracket")
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "another target m01_s001_v01__pushover  ✗"))
+    approve(cells_with(on_screen(pilot), "another target m01_s001_v01__pushover  ✗"))
     rows = on_screen(pilot).splitlines()
     second = next(row for row in rows if "turn 2" in row)
     assert second.count("turn 2 of 2") == 2
@@ -198,7 +198,7 @@ def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
         await theatre.judge(other, passed=False, justification="It gives in.")
         await settled(theatre, pilot)
         approve(
-            lines_with(
+            cells_with(
                 on_screen(pilot),
                 "other conversations of",
                 "✗ fail    m01_s001_v01__pushover",
@@ -214,7 +214,7 @@ def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
         await pilot.press("v", "down")
         await settled(theatre, pilot)
         approve(
-            lines_with(
+            cells_with(
                 on_screen(pilot),
                 "other conversations of",
                 "✓ pass    m01_s001_v01__pushover__s1",
@@ -240,7 +240,7 @@ async def test_what_was_not_played_and_what_is_not_there_are_said(
     assert "not been played" in on_screen(pilot)
     await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m09_s001"))
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "There is no"))
+    approve(cells_with(on_screen(pilot), "There is no"))
 
 
 @pytest.mark.terminal(120, 20)
@@ -252,10 +252,10 @@ async def test_words_are_searched_in_everything_and_lead_to_the_message(
         await theatre.play(number, reply="The \x1b[31m nurse knows her patients.")
     await pilot.app.push_screen(SearchScreen(shell(pilot)))
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "what can be"))
+    approve(cells_with(on_screen(pilot), "what can be"))
     await pilot.press(*"nurse by:target")
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "4 messages, the newest", "are you sure? (2)"))
+    approve(cells_with(on_screen(pilot), "4 messages, the newest", "are you sure? (2)"))
     assert marked(pilot, Ink.EVIDENCE_NOW, "#detail") == ["nurse"]
     assert "/ find" not in on_screen(pilot)  # it is typed into the line
     assert "\x1b" not in on_screen(pilot)
@@ -266,14 +266,14 @@ async def test_words_are_searched_in_everything_and_lead_to_the_message(
     assert opened.subject.key.scenario_id == "m01_s002_v01"
     assert marked(pilot, Ink.EVIDENCE_NOW) == ["nurse"]
     # all of it fits on the screen, so it is not scrolled to the top
-    approve(lines_with(on_screen(pilot), "target    ▎ The ␛[31m"))
+    approve(cells_with(on_screen(pilot), "target    ▎ The ␛[31m"))
 
     await pilot.press("q")
     await settled(theatre, pilot)
     await pilot.press("slash", *" xyz")
     await settled(theatre, pilot)
     shown = on_screen(pilot)
-    approve(lines_with(shown, "Nobody said that.", "messages with all"))
+    approve(cells_with(shown, "Nobody said that.", "messages with all"))
     await pilot.press("escape")
     await settled(theatre, pilot)
     assert not isinstance(screen(pilot), SearchScreen)
@@ -351,7 +351,7 @@ async def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_eac
     await pilot.press("r")
     await settled(theatre, pilot)
     assert isinstance(screen(pilot), JudgeAgainScreen)
-    approve(lines_with(on_screen(pilot), "Who is to judge", "free: no model"))
+    approve(cells_with(on_screen(pilot), "Who is to judge", "free: no model"))
     await pilot.press("down", "enter")
     await settled(theatre, pilot)
     row = WorkRow(BENCHMARK, UNIT)
@@ -437,7 +437,7 @@ async def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(
     assert "· not judged" in shown
     await pilot.resize_terminal(120, 24)
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "not judged again:"))
+    approve(cells_with(on_screen(pilot), "not judged again:"))
     assert "waiting" not in on_screen(pilot)
     await pilot.press("q")
     await settled(theatre, pilot)
@@ -459,7 +459,7 @@ async def test_an_engine_that_ends_before_all_is_judged_is_not_waited_for(
     assert "▸ waiting" in on_screen(pilot)
     theatre.link.state = EngineState.LOST
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "· not judged", "the engine has"))
+    approve(cells_with(on_screen(pilot), "· not judged", "the engine has"))
 
 
 def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Theatre) -> None:
@@ -475,7 +475,7 @@ def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Th
         await settled(theatre, pilot)
         await pilot.press("enter")
         await settled(theatre, pilot)
-        approve(lines_with(on_screen(pilot), "not judged again:"))
+        approve(cells_with(on_screen(pilot), "not judged again:"))
 
     theatre.perform(script, (120, 40))
 
@@ -541,7 +541,7 @@ async def test_what_can_be_compared_is_known_when_it_comes(theatre: Theatre, pil
     await theatre.judge(held)
     await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
     await settled(theatre, pilot)
-    approve(lines_with(on_screen(pilot), "nothing else to"))
+    approve(cells_with(on_screen(pilot), "nothing else to"))
     await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
     await settled(theatre, pilot)
     assert f"{TARGETS[1]}  ✗ fail" in on_screen(pilot)
@@ -600,7 +600,7 @@ def test_one_failed_reading_does_not_cover_the_progress_for_good(
         await theatre.judge(take, passed=False)
         await theatre.tick(pilot, 1)
         await settled(theatre, pilot)
-        approve(lines_with(on_screen(pilot), "the disk says"))
+        approve(cells_with(on_screen(pilot), "the disk says"))
         # no other verdict comes, and what was not read is read again
         faults.clear()
         await theatre.tick(pilot, 1)

@@ -12,7 +12,7 @@ from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.filter_line import parse
 from engine.store.tables import Quote
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
@@ -72,9 +72,9 @@ async def test_all_verdicts_are_there_with_their_counts(
     assert "4 judged" in shown
     assert "✗ 2 ✓ 1 · 1" in shown
     assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
-    approve(lines_with(shown, "because   It gives"))
+    approve(cells_with(shown, "because   It gives"))
     await pilot.press("down")
-    approve(lines_with(on_screen(pilot), "because   It keeps"))
+    approve(cells_with(on_screen(pilot), "because   It keeps"))
 
 
 async def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(
@@ -160,7 +160,7 @@ async def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
     await filtered(theatre, pilot, "colour:red")
-    approve(lines_with(on_screen(pilot), "there is no"))
+    approve(cells_with(on_screen(pilot), "there is no"))
     await pilot.press("enter")
     assert isinstance(pilot.app.screen, FilterScreen)
     await theatre.press(pilot, "escape")
@@ -180,7 +180,7 @@ async def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on
     await theatre.press(pilot, "G", "s", "I")
     assert under_cursor(pilot) == THIRD
     await pilot.press("s")
-    approve(lines_with(on_screen(pilot), "capital letter"))
+    approve(cells_with(on_screen(pilot), "capital letter"))
     await theatre.press(pilot, "O")
     assert under_cursor(pilot) == THIRD
     await theatre.press(pilot, "S")
@@ -201,7 +201,7 @@ def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
         shown = on_screen(pilot)
         assert "~ 1 stale" in shown
         assert shown.count("  ~ m01_") + shown.count(" ~ m01_") >= 1
-        approve(lines_with(shown, "stale, metric definition"))
+        approve(cells_with(shown, "stale, metric definition"))
         await theatre.press(pilot, "F", *"is:stale", "enter")
         await theatre.tick(pilot)
         assert "1 shown of 4 judged" in on_screen(pilot)
@@ -324,7 +324,7 @@ async def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(
         await theatre.press(pilot, "right_square_bracket")
         assert name in on_screen(pilot)
     await theatre.press(pilot, "right_square_bracket")
-    approve(lines_with(on_screen(pilot), "the last of"))
+    approve(cells_with(on_screen(pilot), "the last of"))
     await theatre.press(pilot, "left_square_bracket", "q")
     assert isinstance(pilot.app.screen, VerdictsScreen)
     assert under_cursor(pilot) == SECOND
@@ -420,7 +420,7 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await theatre.press(pilot, "F", "up")
         assert "2 shown of 4 judged" in on_screen(pilot)
         await theatre.press(pilot, "escape", "apostrophe")
-        approve(lines_with(on_screen(pilot), "Conversations with a"))
+        approve(cells_with(on_screen(pilot), "Conversations with a"))
         await theatre.press(pilot, "enter")
         assert isinstance(pilot.app.screen, ConversationScreen)
         starred = remembering(theatre, memory).preferences.views.stars[0]

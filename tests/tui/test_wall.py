@@ -10,7 +10,7 @@ from engine.benchmark import Speaker
 from engine.facts import NoteKind, Speech
 from engine.link import EngineState
 from engine.store.tables import NoteRow, Quote
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, Voice, on_screen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.wall import Pane, WallScreen, panes_for
@@ -46,7 +46,7 @@ async def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one
 
     theatre.speak(takes[0], 1, Speaker.TARGET, " Is it not?")
     await theatre.tick(pilot)
-    approve(lines_with(on_screen(pilot), "It is late."))
+    approve(cells_with(on_screen(pilot), "It is late."))
 
     for take in takes:
         await theatre.finish(take)
@@ -63,7 +63,7 @@ async def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one
     shown = on_screen(pilot)
     assert shown.count("ended  ✓ pass") == shown.count("ended  ✗ fail") == 1
     assert f"✗ fail  + {METRIC.name}" in shown
-    approve(lines_with(shown, "quote     “It is", "because   It keeps"))
+    approve(cells_with(shown, "quote     “It is", "because   It keeps"))
     await theatre.tick(pilot, DWELL)
     await theatre.tick(pilot)
     shown = on_screen(pilot)
@@ -123,7 +123,7 @@ async def test_a_wall_on_which_nothing_is_said_says_why_and_has_nothing_to_open_
     await theatre.prepare()
     await theatre.open(pilot, "w")
     shown = on_screen(pilot)
-    approve(lines_with(shown, "No conversation is", "every conversation that"))
+    approve(cells_with(shown, "No conversation is", "every conversation that"))
     assert "speaking" not in shown
     assert sum(pane.display for pane in pilot.app.screen.query(Pane)) == 1
     footer = shown.splitlines()[-1]
@@ -133,7 +133,7 @@ async def test_a_wall_on_which_nothing_is_said_says_why_and_has_nothing_to_open_
     theatre.speak(await theatre.begin(1), 1, Speaker.USER, "What time is it?")
     await theatre.tick(pilot)
     await theatre.tick(pilot)
-    approve(lines_with(on_screen(pilot), "What time is"))
+    approve(cells_with(on_screen(pilot), "What time is"))
     assert sum(pane.display for pane in pilot.app.screen.query(Pane)) == 4
 
 

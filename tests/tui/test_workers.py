@@ -6,7 +6,7 @@ import pytest
 
 from engine.cli.status import _remarks
 from engine.link import AgentStatus, Board, EngineState
-from tests.approval import approve, lines_with
+from tests.approval import approve, cells_with
 from tests.tui.theatre import Pilot, Theatre, on_screen, text
 from tui.state.workers import SILENT, worker_lines
 from tui.text.ink import Ink, length
@@ -47,7 +47,7 @@ async def test_workers_are_listed_by_a_key_that_is_there_only_with_them(
     assert "workers" not in on_screen(pilot)
     theatre.link.agents = [NEAR, LOST]
     await theatre.tick(pilot)
-    approve(lines_with(on_screen(pilot), "2 workers · 37 calls in"))
+    approve(cells_with(on_screen(pilot), "2 workers · 37 calls in"))
     assert NEAR.name not in on_screen(pilot)
     await theatre.press(pilot, "H")
     assert f"{NEAR.name}  {NEAR.host}  {NEAR.words}"[:78] in on_screen(pilot)

@@ -162,7 +162,7 @@ def test_a_variant_that_is_gone_comes_back_from_its_file(tmp_path: Path, command
         place, *(("run", "--headless", "--yes") if command == "run" else ("repair", "--files"))
     )
     assert done.code != 0
-    approve(lines_with(done.out + done.err, "scenario m01_s001_v01, as"))
+    approve(lines_with(done.out + done.err, "crosswind: "))
     assert mirrored_files(place)[name] == file
     assert said(place, "repair", "--yes").code == 0
     assert everything(place)["scenarios"] == before["scenarios"]
