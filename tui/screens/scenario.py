@@ -272,7 +272,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         if self._fault is not None:
             return _only(fault_passage(self._fault))
         if not self._scenarios:
-            sentence = "There is no such scenario in the store."
+            sentence = "Nothing of it is stored. Where writing it failed, 3 and then X say why."
             return _only(Passage("none", "", sentence, ink=Ink.WARN))
         spot = self._grid.cursor
         setup = _setup(self._scenarios[min(spot.group, len(self._scenarios) - 1)])
