@@ -297,9 +297,15 @@ def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
         by_metric.setdefault(scenario.metric_id, {}).setdefault(scenario.base_id, scenario)
     for several in by_metric.values():
         for first, *others in near_duplicate_groups(list(several.values())):
-            named = ", ".join(scenario.id for scenario in (first, *others[1:]))
+            ids = [scenario.id for scenario in (first, *others[1:])]
+            more = f" and {len(ids) - _NAMED} more" if ids[_NAMED:] else ""
+            named = ", ".join(ids[:_NAMED]) + more
             words = f"{named} and this share {ALIKE:.0%} of their words or more"
             yield LintFinding(LintRule.NEAR_DUPLICATE, others[0].id, words, text=others[0].persona)
+
+
+_NAMED: Final = 8
+"""Ids that a sentence about a group names at most."""
 
 
 def _of_scenario(scenario: Scenario, turns: int) -> Iterator[LintFinding]:

@@ -39,13 +39,20 @@ def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, S
 def near_duplicate_groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
     """Groups of scenarios, each of which resembles another one of its group, in the order in which
     they are given."""
-    groups: list[list[Scenario]] = []
-    for one, other, _ in near_duplicates(scenarios):
-        joined = [group for group in groups if one in group or other in group]
-        groups = [group for group in groups if group not in joined]
-        members = [one, other, *(scenario for group in joined for scenario in group)]
-        groups.append([scenario for scenario in scenarios if scenario in members])
-    return groups
+    texts = [words_told(scenario) for scenario in scenarios]
+    # those of the same words are one group from the start, and two of one group are not compared:
+    # a study made from one template has a thousand
+    groups = {text: {text} for text in texts if text}
+    for one, other in combinations(groups, 2):
+        if groups[one] is not groups[other] and resemblance(one, other) >= ALIKE:
+            rest, joined = sorted((groups[one], groups[other]), key=len)
+            joined |= rest
+            groups.update(dict.fromkeys(rest, joined))
+    members: dict[int, list[Scenario]] = {}
+    for scenario, text in zip(scenarios, texts, strict=True):
+        if text:
+            members.setdefault(id(groups[text]), []).append(scenario)
+    return [group for group in members.values() if len(group) > 1]
 
 
 def words_told(scenario: Scenario) -> frozenset[str]:

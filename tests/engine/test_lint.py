@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
+from itertools import islice, product
 
 import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.config.schema import Config
 from engine.lint import LONGEST, LintFinding, LintRule, lint_metrics, lint_scenarios
+from engine.similarity import near_duplicate_groups
 from tests.approval import approve
 from tests.engine.providers.playing import (
     BENCHMARKS,
@@ -18,6 +21,7 @@ from tests.engine.providers.playing import (
     sample_config,
     scenarios_of,
 )
+from tests.waiting import assert_quick
 
 POSITIVE = Metric(
     "m01",
@@ -252,6 +256,20 @@ def test_near_duplicates_are_found_as_one_group() -> None:
     alike = [replace(SCENARIO, id=f"m01_s00{number}") for number in (1, 2, 4)]
     [found] = lint_scenarios([alike[2], *alike[:2]], turns=5)
     approve((found.id, found.says))  # fmt: skip
+
+
+@pytest.mark.parametrize("of_one_template", [True, False])
+def test_a_thousand_scenarios_are_compared_in_seconds(of_one_template: bool) -> None:
+    persona, plain = SCENARIO.persona, replace(SCENARIO, user_goal="", landmarks=())
+    many = [
+        replace(SCENARIO, id=word, persona=f"{persona} {word}")
+        if of_one_template
+        else replace(plain, id=word, persona=f"{word} {word}x {word}y {word}z")
+        for word in map("".join, islice(product("bcdfg", repeat=5), 1000))
+    ]
+    groups = near_duplicate_groups(many)
+    assert [len(group) for group in groups] == ([1000] if of_one_template else [])
+    assert_quick(partial(near_duplicate_groups, many), 3)
 
 
 def test_variants_of_one_base_are_no_duplicates_and_repeat_none_of_its_faults() -> None:
