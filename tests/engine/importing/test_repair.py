@@ -137,7 +137,7 @@ def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
     assert mirror()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage" * 9000])
+@pytest.mark.parametrize("content", [b"", b"garbage" * 9000], ids=["empty", "garbage"])
 def test_of_a_file_that_holds_nothing_all_comes_from_the_files(
     content: bytes, played: Place, place: Place
 ) -> None:

@@ -84,7 +84,11 @@ def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("text", ["{half a", "[" * 4000, '{"pid": Infinity, "host": "a"}', "7"])
+@pytest.mark.parametrize(
+    "text",
+    ["{half a", "[" * 4000, '{"pid": Infinity, "host": "a"}', "7"],
+    ids=["cut", "deep", "endless", "number"],
+)
 def test_a_holder_that_says_nothing_is_still_a_holder(tmp_path: Path, text: str) -> None:
     with hold_workspace(tmp_path):
         (tmp_path / "crosswind.lock").write_text(text)
