@@ -10,7 +10,7 @@ from typing import Final
 
 _ARENA_MAX: Final = -8
 """`M_ARENA_MAX` in glibc's malloc.h."""
-EVERY_S: Final = 60.0
+EVERY_S = 60.0
 
 
 def use_one_heap() -> None:

@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 from _pytest.unraisableexception import gc_collect_iterations_key
 
+from engine import memory
 from tests.approval import approving, change_sections, sections_of_no_test
 from tests.engine.small_workspace import Place, small_workspace
 from tests.new_stores import copied_new_stores
@@ -49,6 +50,11 @@ if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH:
     # a store is synced at each write, for which a disk is waited longer than the tests work
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 gc.disable()  # half of the time that it takes to find the tests would go into walking through them
+
+
+# an engine in the process of the tests would collect for them, and a test that takes a minute on a
+# busy machine would be told of all that others have left
+memory.EVERY_S = float("inf")
 
 
 @cache

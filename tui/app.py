@@ -288,7 +288,8 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
             changed.subscribe(self, partial(self._lend, lent=lent), immediate=True)
         self.screen_change_signal.subscribe(self, self.forget_notices, immediate=True)
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
-        self.set_interval(EVERY_S, free_unused)
+        if not self.is_headless:
+            self.set_interval(EVERY_S, free_unused)
         # slow work starts after the first frame
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()
