@@ -44,7 +44,7 @@ JUDGE = "{model: evaluator, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
     [
         (range(0, 16, 2), {*Stage} - {Stage.EVALUATE}),
         pytest.param(range(999), {*Stage} - {Stage.EVALUATE}, marks=pytest.mark.long),
-        pytest.param(range(999), {*Stage}, marks=pytest.mark.long),
+        (range(999), {*Stage}),
     ],
 )
 def test_the_price_holds_what_judges_are_asked_again(
