@@ -11,6 +11,7 @@ from typing import Final
 _ARENA_MAX: Final = -8
 """`M_ARENA_MAX` in glibc's malloc.h."""
 EVERY_S = 60.0
+"""Seconds between two collections; tests, in whose process engines run, have none."""
 
 
 def use_one_heap() -> None:
