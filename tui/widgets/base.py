@@ -19,7 +19,7 @@ from tui.text.ink import Ink, Line, Piece
 
 STRIPS_KEPT = 200
 """More than the rows of the largest screen; rows scrolled into view are quick to draw. Each takes
-2.5 kB, and the views of a run fill up with it in its first hour."""
+2.4 kB, and the views of a run fill up with it in its first hour."""
 
 
 class LineView(ScrollView, inherit_bindings=False):
