@@ -109,6 +109,8 @@ class Stage:
 
         async def die() -> None:
             self.server._stop_listening()
+            # what was accepted and is not attached yet would stay open when the loop ends
+            await asyncio.gather(*self.server._attaching, return_exceptions=True)
             await self.drop_watchers()
 
         self.holder = None
