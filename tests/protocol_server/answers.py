@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
@@ -15,7 +15,6 @@ from engine.identity import seed_from
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
 from engine.providers.scripted.words import SeededChoices
-from tests.protocol_server.example_value import example_value
 from tests.protocol_server.request import Dialect, Request
 from tests.protocol_server.settings import Settings
 
@@ -48,6 +47,36 @@ class Answer:
     @property
     def text(self) -> str:
         return "".join(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An answer with an error status, before either protocol has put it into its own shape."""
+
+    status: int
+    message: str
+    param: str | None = None
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A stream, event by event: all that may come before, between and after what is said."""
+
+    opening: tuple[bytes, ...]
+    pieces: tuple[bytes, ...]
+    """One event for each piece of the answer."""
+    closing: tuple[bytes, ...]
+    """With the finish marker; a stream without it is not whole."""
+
+
+def encoded(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def encoded_text(text: str) -> bytes:
+    return json.dumps(text).encode()
 
 
 def models_listed(aliases: Mapping[str, str]) -> tuple[str, ...]:
@@ -122,6 +151,38 @@ def _limit(body: Mapping[str, Any]) -> int | None:
     names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
     limits = map(body.get, names)
     return next((limit for limit in limits if isinstance(limit, int)), None)
+
+
+_WORDS: Final = ("a plain answer", "something to look at again", "the part that matters", "a start")
+
+
+def example_value(schema: Mapping[str, Any], draw: SeededChoices, root: Any = None) -> Any:
+    """A value of the shape, out of the keywords with which the engine writes its own."""
+    root = root or schema
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        return example_value(root["$defs"][name], draw, root)
+    if schema.get("enum"):
+        return draw.pick(schema["enum"])
+    if schema.get("anyOf"):
+        return example_value(schema["anyOf"][0], draw, root)
+    match schema.get("type"):
+        case "object":
+            fields: Mapping[str, Any] = schema.get("properties", {})
+            wanted = schema.get("required", fields)
+            return {name: example_value(fields.get(name, {}), draw, root) for name in wanted}
+        case "array":
+            return [
+                example_value(schema["items"], draw, root) for _ in range(schema.get("minItems", 1))
+            ]
+        case "string":
+            return draw.pick(_WORDS)
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return draw.chance(0.5)
+        case _:
+            return "an answer"
 
 
 def other_shape(schema: JsonSchema) -> str:

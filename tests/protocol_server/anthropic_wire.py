@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from engine.providers.model import Finish
-from tests.protocol_server.answers import Answer, Tokens
+from tests.protocol_server.answers import Answer, Rejection, Script, Tokens, encoded, encoded_text
+from tests.protocol_server.openai_wire import schema_parts
 from tests.protocol_server.request import Request, text_of
-from tests.protocol_server.schema_rules import anthropic_fault
-from tests.protocol_server.wire import Rejection, Script, encoded, encoded_text
 
 WITHOUT_SAMPLING: Final = "2026-10-21"
 """From this version on `temperature`, `top_p` and `top_k` are refused, whatever their value."""
@@ -42,6 +41,12 @@ _STOP_REASON: Final[Mapping[Finish, str]] = {
     Finish.CONTENT_FILTER: "refusal",
     Finish.CONTEXT_FULL: "model_context_window_exceeded",
 }
+
+
+_BOUNDS: Final = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minLength", "maxLength", "maxItems",
+)  # fmt: skip
 
 
 class AnthropicWire:
@@ -235,3 +240,17 @@ def _model(name: str) -> dict[str, object]:
         "created_at": "2026-01-01T00:00:00Z",
         "lifecycle": "active",
     }
+
+
+def anthropic_fault(schema: Mapping[str, Any]) -> str | None:
+    """Why Anthropic's structured output would not take the schema; None where it would."""
+    for _, part in schema_parts(schema, ()):
+        kind = part.get("type")
+        if kind == "object" and part.get("additionalProperties") is not False:
+            return "For 'object' type, 'additionalProperties' must be explicitly set to false"
+        unfit = [bound for bound in _BOUNDS if bound in part]
+        if unfit:
+            return f"For {kind!r} type, property {unfit[0]!r} is not supported"
+        if part.get("minItems", 0) not in {0, 1}:
+            return "For 'array' type, 'minItems' values other than 0 or 1 are not supported"
+    return None

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from tests.protocol_server.answers import Rejection, encoded
 from tests.protocol_server.channel import Channel
 from tests.protocol_server.exchange import carry_out, wrong_key_of
 from tests.protocol_server.request import CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH, Request
 from tests.protocol_server.service import Service
-from tests.protocol_server.wire import Rejection, encoded
 
 FILES: Final = "/v1/files"
 OPENAI: Final = "/v1/batches"

@@ -3,13 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import deque
+from typing import Final
+from urllib.parse import urlsplit
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from tests.protocol_server.batches import Batches
 from tests.protocol_server.channel import Channel
 from tests.protocol_server.exchange import serve
-from tests.protocol_server.parsing import RequestReader, UnreadableRequestError
 from tests.protocol_server.request import Request
 from tests.protocol_server.service import Service
+
+
+class RequestReader:
+    """Takes bytes in and gives whole requests out, one after the other."""
+
+    def __init__(self) -> None:
+        self.requests: deque[Request] = deque()
+        self._parser = HttpRequestParser(self)
+        self.feed = self._parser.feed_data
+        self._url = self._body = b""
+        self._headers: dict[str, str] = {}
+
+    def on_message_begin(self) -> None:
+        self._url = self._body = b""
+        self._headers = {}
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        where = urlsplit(self._url.decode("latin-1"))
+        path = _azure_path(where.path, where.query) or where.path
+        method = self._parser.get_method().decode()
+        self.requests.append(Request(method, path, self._headers, self._body))
+
+
+_AZURE: Final = re.compile(r"/openai(?:/deployments/([^/]+)(?=/chat/completions))?(/.+)")
+
+
+def _azure_path(path: str, query: str) -> str | None:
+    """Where a request of Azure's protocol with a version would go at OpenAI; None for any other."""
+    found = _AZURE.fullmatch(path)
+    if found is None or not query.startswith("api-version=20"):
+        return None
+    return None if found[2] == "/chat/completions" and not found[1] else f"/v1{found[2]}"
 
 
 class Connections:
@@ -60,7 +106,14 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         with self._service.counting() as tally:
             tally.bytes_in += len(data)
-        self._reader.feed(data)
+        try:
+            self._reader.feed(data)
+        except (HttpParserError, HttpParserUpgrade):
+            if self._transport is not None:
+                channel = Channel(self._transport)
+                channel.respond(400, {"connection": "close"}, b"This is no request.\n")
+                self._transport.close()
+            return
         self._go_on()
 
     def eof_received(self) -> None:
@@ -89,14 +142,8 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         if self._task is not None or self._transport is None or self._transport.is_closing():
             return
-        channel = Channel(self._transport)
-        try:
-            request = self._reader.next_request()
-        except UnreadableRequestError as error:
-            channel.respond(400, {"connection": "close"}, f"This is {error}.\n".encode())
-            self._transport.close()
-            return
-        if request is not None:
+        if self._reader.requests:
+            request, channel = self._reader.requests.popleft(), Channel(self._transport)
             self._task = asyncio.ensure_future(self._serve(request, channel))
             self._task.add_done_callback(self._served)
 

@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Final
 
-from tests.protocol_server.answers import Answer, Tokens, answer_to, is_known, models_listed
+from tests.protocol_server.answers import (
+    Answer,
+    Rejection,
+    Script,
+    Tokens,
+    answer_to,
+    encoded,
+    is_known,
+    models_listed,
+)
 from tests.protocol_server.anthropic_wire import AnthropicWire
-from tests.protocol_server.channel import Channel
-from tests.protocol_server.counters import ABANDONED, ANSWERED
+from tests.protocol_server.channel import Channel, Pace, speak
 from tests.protocol_server.faults import Fault, Strike
 from tests.protocol_server.misdeeds import (
     Breaking,
@@ -23,12 +31,10 @@ from tests.protocol_server.misdeeds import (
     wrong_key,
 )
 from tests.protocol_server.openai_wire import OpenAIWire
-from tests.protocol_server.pacing import Pace, speak
 from tests.protocol_server.request import CHAT_PATH, MESSAGES_PATH, MODELS_PATH, Dialect, Request
 from tests.protocol_server.responses_wire import ResponsesWire
-from tests.protocol_server.service import Service
+from tests.protocol_server.service import ABANDONED, ANSWERED, Service
 from tests.protocol_server.settings import Settings
-from tests.protocol_server.wire import Rejection, Script, Wire, encoded
 
 COUNTERS_PATH: Final = "/counters"
 RESET_PATH: Final = "/reset"
@@ -65,6 +71,9 @@ async def serve(service: Service, request: Request, channel: Channel) -> None:
 async def carry_out(service: Service, request: Request, channel: Channel, number: int) -> None:
     """Answer a request to a model."""
     await _Exchange(service, request, channel, number).carry_out()
+
+
+Wire = AnthropicWire | OpenAIWire
 
 
 def _wire(dialect: Dialect, settings: Settings) -> Wire:

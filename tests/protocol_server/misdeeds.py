@@ -12,12 +12,17 @@ from typing import Final, NoReturn
 from urllib.parse import quote
 
 from engine.providers.model import Finish
-from tests.protocol_server.answers import Answer, other_shape, pieces_of, token_count
-from tests.protocol_server.channel import Channel
+from tests.protocol_server.answers import (
+    Answer,
+    Rejection,
+    Script,
+    other_shape,
+    pieces_of,
+    token_count,
+)
+from tests.protocol_server.channel import Channel, OnSpoken, Pace, speak
 from tests.protocol_server.faults import Fault, Strike
-from tests.protocol_server.pacing import OnSpoken, Pace, speak
 from tests.protocol_server.request import Dialect, Request
-from tests.protocol_server.wire import Rejection, Script
 
 _PAGE: Final = b"<!doctype html><title>Sign in</title><h1>Sign in to this network</h1>"
 _HUGE: Final = 8 * 1024 * 1024

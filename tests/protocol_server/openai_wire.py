@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from engine.providers.model import Finish
-from tests.protocol_server.answers import Answer, Tokens
+from tests.protocol_server.answers import Answer, Rejection, Script, Tokens, encoded, encoded_text
 from tests.protocol_server.request import Request
-from tests.protocol_server.schema_rules import strict_fault
-from tests.protocol_server.wire import Rejection, Script, encoded, encoded_text
 
 _KNOWN: Final = frozenset(
     """audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens
@@ -263,3 +261,30 @@ def _usage(tokens: Tokens) -> dict[str, object]:
 
 def _model(name: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "tests"}
+
+
+def strict_fault(schema: Mapping[str, Any]) -> str | None:
+    """Why OpenAI's strict mode would not take the schema; None where it would."""
+    for place, part in schema_parts(schema, ()):
+        if "properties" not in part and part.get("type") != "object":
+            continue
+        if part.get("additionalProperties") is not False:
+            return f"In context={place}, 'additionalProperties' must be supplied and be false."
+        missing = set(part.get("properties", {})) - set(part.get("required", ()))
+        if missing:
+            return f"In context={place}, 'required' must hold every key. Missing {min(missing)!r}."
+    return None
+
+
+def schema_parts(
+    schema: Mapping[str, Any], place: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    yield place, schema
+    for key in ("properties", "$defs"):
+        for name, part in schema.get(key, {}).items():
+            yield from schema_parts(part, (*place, key, name))
+    if isinstance(schema.get("items"), Mapping):
+        yield from schema_parts(schema["items"], (*place, "items"))
+    for key in ("anyOf", "oneOf", "allOf"):
+        for number, part in enumerate(schema.get(key, ())):
+            yield from schema_parts(part, (*place, key, str(number)))

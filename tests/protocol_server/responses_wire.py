@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.providers.model import Finish
-from tests.protocol_server.answers import Answer
+from tests.protocol_server.answers import Answer, Rejection, Script, encoded
 from tests.protocol_server.openai_wire import OpenAIWire, bad_schema
 from tests.protocol_server.request import Request
-from tests.protocol_server.wire import Rejection, Script, encoded
 
 _KNOWN: Final = frozenset(
     """background conversation include input instructions max_output_tokens max_tool_calls metadata

@@ -10,10 +10,9 @@ from typing import Any, Final, Self, TypeVar
 
 from tests.protocol_server.batches import Batches
 from tests.protocol_server.connection import Connections
-from tests.protocol_server.counters import Counters
 from tests.protocol_server.faults import Detail, Fault, Match, Rule, When, always
 from tests.protocol_server.request import Request
-from tests.protocol_server.service import Service
+from tests.protocol_server.service import Counters, Service
 from tests.protocol_server.settings import Settings
 from tests.waiting import PATIENCE_S
 

@@ -4,14 +4,119 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
 
-from tests.protocol_server.answers import PromptCache
-from tests.protocol_server.counters import Counters, Tally
+from tests.protocol_server.answers import PromptCache, Tokens
 from tests.protocol_server.faults import Plan, Rule, Strike
 from tests.protocol_server.request import Request
 from tests.protocol_server.settings import Settings
+
+ANSWERED: Final = "answered"
+"""The outcome of a request that was answered whole and as it should be."""
+CAPPED: Final = "capped"
+"""The outcome of a request that was one too many at the same time."""
+ABANDONED: Final = "abandoned"
+"""The outcome of a request whose client went away first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The numbers at one moment."""
+
+    requests: int = 0
+    by_model: Mapping[str, int] = field(default_factory=dict)
+    by_role: Mapping[str, int] = field(default_factory=dict)
+    by_outcome: Mapping[str, int] = field(default_factory=dict)
+    """Of requests that are over: what happened, a fault by its name or an error by its status."""
+    concurrent: int = 0
+    """Requests to models that are being answered."""
+    clients: Sequence[int] = ()
+    """Ports of the clients whose requests these are."""
+    concurrent_max: int = 0
+    connections: int = 0
+    """Open now."""
+    connections_made: int = 0
+    refusals: int = 0
+    """Requests that were told 429."""
+    successes: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    input_tokens: int = 0
+    """Billed: of every answer that was begun, whether the client got it whole or not."""
+    output_tokens: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Requests to models, which cost something; lists of models cost nothing."""
+        return sum(self.by_model.values())
+
+
+class Tally:
+    """Counts on the server's own thread; `read` may be called from any."""
+
+    def __init__(self) -> None:
+        self.concurrent = 0
+        self.clients: Counter[int] = Counter()
+        self.connections = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew; what is going on now stays counted."""
+        self.requests = 0
+        self.by_model: Counter[str] = Counter()
+        self.by_role: Counter[str] = Counter()
+        self.by_outcome: Counter[str] = Counter()
+        self.concurrent_max = self.concurrent
+        self.connections_made = 0
+        self.refusals = self.successes = 0
+        self.bytes_in = self.bytes_out = 0
+        self.input_tokens = self.output_tokens = 0
+
+    def begin(self, model: str, role: str, client: int) -> None:
+        self.by_model[model] += 1
+        self.by_role[role] += 1
+        self.concurrent += 1
+        self.clients[client] += 1
+        self.concurrent_max = max(self.concurrent_max, self.concurrent)
+
+    def end(self, outcome: str, client: int) -> None:
+        self.concurrent -= 1
+        self.clients[client] -= 1
+        self.by_outcome[outcome] += 1
+        self.successes += outcome == ANSWERED
+
+    def turn_away(self, model: str, role: str) -> None:
+        """Count a request that was one too many; it never was one of the concurrent ones."""
+        self.by_model[model] += 1
+        self.by_role[role] += 1
+        self.by_outcome[CAPPED] += 1
+
+    def bill(self, tokens: Tokens, output: int) -> None:
+        self.input_tokens += tokens.input
+        self.output_tokens += output
+
+    def read(self) -> Counters:
+        return Counters(
+            requests=self.requests,
+            by_model=dict(self.by_model),
+            by_role=dict(self.by_role),
+            by_outcome=dict(self.by_outcome),
+            concurrent=self.concurrent,
+            clients=sorted(+self.clients),
+            concurrent_max=self.concurrent_max,
+            connections=self.connections,
+            connections_made=self.connections_made,
+            refusals=self.refusals,
+            successes=self.successes,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+        )
 
 
 class Service:

@@ -35,9 +35,9 @@ from tests.engine.wire.workplace import (
     metric,
     scenario,
 )
-from tests.protocol_server.counters import ABANDONED
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.service import ABANDONED
 from tests.protocol_server.settings import Settings
 
 pytestmark = pytest.mark.run
