@@ -26,9 +26,8 @@ from engine.analysis.findings import (
     leaders,
     metrics_of,
     pairs_by_kind,
-    points,
-    points_interval,
 )
+from engine.analysis.number_words import points, points_interval
 from engine.benchmark import Track
 from engine.display import percent, plural, span
 

@@ -13,7 +13,7 @@ from engine.analysis.calibration import (
     RateOf,
 )
 from engine.analysis.figures import Figure
-from engine.analysis.findings import p_value_words, with_ends
+from engine.analysis.number_words import p_value_words, with_ends
 from engine.analysis.sections import (
     Cell,
     Name,

@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
-from engine.analysis.findings import coefficient
+from engine.analysis.number_words import coefficient
 from engine.analysis.provenance import served_words
 from engine.benchmark import UNKNOWN, AnswerForm, Stance, Track
 from engine.checks import FaultKind

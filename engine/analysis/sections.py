@@ -22,11 +22,11 @@ from engine.analysis.figures import (
     RepeatAgreement,
     part_of,
 )
-from engine.analysis.findings import (
+from engine.analysis.findings import pairs_by_kind
+from engine.analysis.number_words import (
     NO_COEFFICIENT,
     agreement_subject,
     coefficient,
-    pairs_by_kind,
     points_interval,
     signed_points,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, Figure, MeanEstimate, TargetResult
-from engine.analysis.findings import coefficients
+from engine.analysis.number_words import coefficients
 from engine.analysis.sections import (
     Cell,
     Name,

@@ -7,7 +7,7 @@ from math import factorial
 from typing import Final
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.analysis.findings import (
+from engine.analysis.number_words import (
     NO_ALPHA,
     coefficient_interval,
     points,

@@ -16,12 +16,8 @@ from engine.analysis.figures import (
     RepeatAgreement,
     TargetResult,
 )
-from engine.analysis.findings import (
-    Certainty,
-    coefficient,
-    findings,
-    marks_mean,
-)
+from engine.analysis.findings import Certainty, findings, marks_mean
+from engine.analysis.number_words import coefficient
 from engine.analysis.sections import estimate_text, sections
 from engine.benchmark import Track
 from engine.cli.section_lines import (

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Final
 
 from engine.analysis.figures import MarkedDifference
-from engine.analysis.findings import p_value_words, points, points_interval
+from engine.analysis.number_words import p_value_words, points, points_interval
 from engine.analysis.sections import (
     Amount,
     CoefficientCell,

@@ -8,7 +8,8 @@ from typing import Final
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Estimate, MarkedDifference
-from engine.analysis.findings import p_value_words, points, points_interval, rests_on
+from engine.analysis.findings import rests_on
+from engine.analysis.number_words import p_value_words, points, points_interval
 from engine.analysis.sections import (
     Cell,
     Change,

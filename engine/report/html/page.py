@@ -24,18 +24,15 @@ from engine.analysis.answer import legend
 from engine.analysis.calibration import Calibration, Confusion
 from engine.analysis.calibration_words import against_words, calibration_sections
 from engine.analysis.figures import Analysis, Estimate, Figure, Overall
-from engine.analysis.findings import (
-    MARKS,
-    Certainty,
+from engine.analysis.findings import MARKS, Certainty, marks_mean, rests_on
+from engine.analysis.methods import methods
+from engine.analysis.number_words import (
     coefficient,
-    marks_mean,
     p_value_words,
     points,
     points_interval,
-    rests_on,
     signed_points,
 )
-from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.analysis.sections import (
     Forest,

@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 
 from engine.analysis.figures import CastVote
-from engine.analysis.findings import (
+from engine.analysis.findings import Certainty, findings, marks_mean
+from engine.analysis.number_words import (
     NO_ALPHA,
-    Certainty,
     coefficients,
-    findings,
-    marks_mean,
     p_value_words,
     points,
     points_interval,

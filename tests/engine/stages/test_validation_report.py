@@ -8,7 +8,7 @@ from math import hypot, sqrt
 
 import pytest
 
-from engine.analysis.findings import signed_points
+from engine.analysis.number_words import signed_points
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
