@@ -1,11 +1,14 @@
-"""The findings of an analysis in sentences, each with how far it can be relied on."""
+"""What an analysis says, in sentences: the significant differences, the others, the weakest metric,
+the ranks, and cautions, each with how far it can be relied on. Terminal, app and pages print them;
+about ten of them, the cautions in a line each, are the answer below the table."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import Final
 
 from engine.analysis.comparability import GroupCheck, unchecked_axes
@@ -14,25 +17,16 @@ from engine.analysis.figures import (
     PROMISE,
     Analysis,
     Comparison,
-    ComparisonFamily,
-    Gap,
     MarkedDifference,
     Overall,
     RepeatAgreement,
     TargetResult,
 )
-from engine.analysis.number_words import (
-    agreement_subject,
-    coefficient,
-    p_value_words,
-    points,
-    points_interval,
-)
+from engine.analysis.number_words import agreement_subject, coefficient, points, points_interval
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.display import joined_names, percent, plural, span
-from engine.statistics.paired import ERROR_RATE
 from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
@@ -46,7 +40,7 @@ class Certainty(StrEnum):
     """How far a sentence can be relied on."""
 
     SIGNIFICANT = "significant"
-    """Has ✓, under the family's promise (`ComparisonFamily.promise`)."""
+    """Has ✓, under the family's promise (`PROMISE`)."""
     OPEN = "open"
     """Seen, but chance may explain it."""
     CAUTION = "caution"
@@ -61,75 +55,96 @@ class Finding:
     kind: Certainty
     text: str
     brief: str | None = None
-    """A caution in one line, for the answer (`engine.analysis.answer`): None where `text` is one,
-    empty where only details have it."""
+    """In one line, for the answer: None where `text` is one, empty where only details have it."""
 
     def __str__(self) -> str:
         return f"{MARKS[self.kind]} {self.text}"
 
 
 def findings(analysis: Analysis) -> list[Finding]:
-    """All findings, the most important first."""
+    """All findings, in full."""
+    compared = [*_main_pairs(analysis), *_other_marks(analysis), *_marked_gaps(analysis)]
     return [
-        *_served_by_others(analysis),
-        *_stale(analysis),
-        *_comparisons(analysis),
+        *sorted(compared, key=lambda finding: finding.kind is Certainty.OPEN),
+        *_unmarked(analysis),
+        *_weakest(analysis),
         *_ranks(analysis),
-        *(_of_all(analysis) if isinstance(analysis, Overall) else ()),
-        *_gaps(analysis),
-        *_too_few(analysis),
-        *_exposure(analysis),
-        *_quotes(analysis),
-        *_agreement(analysis),
-        *_no_signal(analysis),
-        *_unscored(analysis),
-        *_user_audit(analysis),
-        *(Finding(Certainty.CAUTION, note) for note in analysis.notes),
+        *_cautions(analysis),
     ]
 
 
-def _served_by_others(analysis: Analysis) -> Iterator[Finding]:
-    """Comes first: where another model answered, every figure is about that one."""
-    for other in analysis.others:
-        yield Finding(Certainty.CAUTION, str(other))
-
-
-def _stale(analysis: Analysis) -> Iterator[Finding]:
-    """Comes before any figure: how many conversations rest on another definition, model or prompt
-    than today's."""
-    by_metric = analysis.staleness
-    total = sum(by_metric.values(), Staleness())
-    if not total.stale:
-        return
-    parts = [
-        f"{stale:,} of {plural(of, noun)} (changed since: {_reasons(why)})"
-        for stale, of, noun, why in (
-            (total.stale_takes, total.conversations, "take", total.takes_why),
-            (total.stale_verdicts, total.verdicts, "verdict", total.verdicts_why),
-        )
-        if stale
-    ]
-    where = [
-        f"{name} {staleness.stale:,} of {staleness.conversations:,}"
-        for name, staleness in by_metric.items()
-    ]
-    where = [
-        words for words, staleness in zip(where, by_metric.values(), strict=True) if staleness.stale
-    ]
-    affected = ", ".join(where)
-    if len(where) > FEW:
-        affected = f"{len(where)} of {plural(len(by_metric), analysis.part)}"
-    yield Finding(
-        Certainty.CAUTION,
-        f"{total.stale:,} of {plural(total.conversations, 'counting conversation')} are stale: "
-        f"{' and '.join(parts)}; {affected}; `results --fresh` counts without them, `run --stale` "
-        "redoes them",
-        f"{total.stale:,} of {plural(total.conversations, 'conversation')} are stale: "
-        "`run --stale` redoes them",
+def answer(analysis: Analysis) -> list[Finding]:
+    """The lines below the table; empty where nothing is scored."""
+    if not any(target.scored for target in analysis.targets):
+        return []
+    in_a_line = (
+        (one.kind, one.text if one.brief is None else one.brief) for one in findings(analysis)
     )
+    return [Finding(kind, text) for kind, text in in_a_line if text]
 
 
-# Words for numbers
+def other_findings(analysis: Analysis) -> list[Finding]:
+    """The findings that the answer does not say in the same words."""
+    said = {line.text for line in answer(analysis)}
+    return [finding for finding in findings(analysis) if finding.text not in said]
+
+
+def size_words(analysis: Analysis) -> str:
+    """`192 of 192 scored, 4 scenarios a track`: what the table rests on. The scenarios are left out
+    where they differ from row to row."""
+    scored = sum(target.scored for target in analysis.targets)
+    of = sum(target.of for target in analysis.targets)
+    words = f"{scored:,} of {of:,} scored"
+    scenarios = same_scenarios(analysis)
+    return words if scenarios is None else f"{words}, {plural(scenarios, 'scenario')} a track"
+
+
+def same_scenarios(analysis: Analysis) -> int | None:
+    """The base scenarios behind each rate; None where they differ."""
+    counts = {
+        estimate.base_scenarios
+        for target in analysis.targets
+        for estimate in (target.tracks[track] for track in analysis.tracks)
+        if estimate.scored
+    }
+    return counts.pop() if len(counts) == 1 and not isinstance(analysis, Overall) else None
+
+
+def rate_cell(analysis: Analysis, result: TargetResult, track: Track) -> str:
+    """`+ 97% [58–100] 31/32`: the cell of a target on a track."""
+    estimate = result.tracks[track]
+    if estimate.rate is None:
+        return f"{track.sign}    —"
+    rate = f"{track.sign} {percent(estimate.rate):>4} {span(estimate.low, estimate.high):<8}"
+    if isinstance(analysis, Overall):
+        return f"{rate} {estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
+    rests_on = "" if same_scenarios(analysis) else f" in {estimate.base_scenarios:,}"
+    return f"{rate} {estimate.passed:,}/{estimate.scored:,}{rests_on}"
+
+
+def legend(analyses: Sequence[Analysis], *columns: str) -> str:
+    """What the signs of these results mean; `columns` are what else stands beside the rates."""
+    parts = [
+        "rate [95% interval] scenarios in benchmarks, the mean of the benchmarks' rates"
+        if any(isinstance(analysis, Overall) for analysis in analyses)
+        else "rate [95% interval] passed/scored"
+    ]
+    parts += columns
+    if any(one.sure for analysis in analyses for one in (*_all_pairs(analysis), *analysis.gaps)):
+        parts.append(PROMISE.replace("✓ significant", "✓"))
+    return " · ".join(parts)
+
+
+def _all_pairs(analysis: Analysis) -> list[Comparison]:
+    return [pair for _, pairs in pairs_by_kind(analysis) for pair in pairs]
+
+
+def marks_mean(analysis: Analysis) -> str:
+    """What ✓ stands for, or that nothing has it, and among how many comparisons; shown wherever the
+    marks are."""
+    pairs = (pair for _, pairs in pairs_by_kind(analysis) for pair in pairs)
+    is_any = any(difference.sure for difference in (*pairs, *analysis.gaps))
+    return f"{PROMISE if is_any else 'Nothing is significant'}, among {analysis.family}."
 
 
 def found_words(smallest: float | None) -> str:
@@ -150,100 +165,9 @@ def knows_what_is_found(analysis: Analysis) -> bool:
     return analysis.family.pairs > 0 and not isinstance(analysis, Overall)
 
 
-def marks_mean(analysis: Analysis) -> str:
-    """What ✓ stands for, or that nothing has it, and among how many comparisons; shown wherever the
-    marks are."""
-    pairs = (pair for _, pairs in pairs_by_kind(analysis) for pair in pairs)
-    is_any = any(difference.sure for difference in (*pairs, *analysis.gaps))
-    return f"{PROMISE if is_any else 'Nothing is significant'}, among {analysis.family}."
-
-
-# What is found
-
-
-_ONE: Final = "a single scenario cannot tell what chance does"
-
-
 def metrics_of(track: Track | None) -> str:
     """`all metrics`, `positive metrics`: what targets are compared on."""
     return "all metrics" if track is None else f"{track} metrics"
-
-
-def _comparisons(analysis: Analysis) -> Iterator[Finding]:
-    for track in analysis.compared_on:
-        alone = track is not None and None in analysis.compared_on
-        yield from _pair_findings(
-            analysis.compared(track), metrics_of(track), analysis.family, listed=not alone
-        )
-
-
-def _pair_findings(
-    pairs: Sequence[Comparison], where: str, family: ComparisonFamily, *, listed: bool
-) -> Iterator[Finding]:
-    """The significant pairs first; more than `FEW` are only counted. With `listed`, the others are
-    named as well where there are few."""
-    sure = [pair for pair in pairs if pair.sure]
-    if len(sure) > FEW:
-        yield Finding(Certainty.SIGNIFICANT, _count(pairs, sure, where) + leaders(pairs))
-    else:
-        for pair in sure:
-            yield Finding(Certainty.SIGNIFICANT, _difference(pair, where, family))
-    open_pairs = [pair for pair in pairs if not pair.sure]
-    if listed and len(pairs) <= FEW:
-        for pair in open_pairs:
-            yield Finding(Certainty.OPEN, _difference(pair, where, family))
-        return
-    only = where if listed else f"{where} alone"
-    others = [pair for pair in open_pairs if pair.low is not None]
-    if others:
-        yield Finding(Certainty.OPEN, _may_be_chance(only, others, len(pairs)))
-    if untested := len(open_pairs) - len(others):
-        what = f"{untested} of {plural(len(pairs), 'difference')} between targets"
-        yield Finding(Certainty.OPEN, f"{only}: {what} not tested: {_ONE}")
-
-
-def _count(pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str) -> str:
-    return f"{where}: {len(sure):,} of {len(pairs):,} differences between targets are significant"
-
-
-def _may_be_chance(where: str, others: Sequence[Comparison], of: int) -> str:
-    """One sentence for pairs that are not significant."""
-    counts = [pair.base_scenarios for pair in others]
-    few = "as few as " if len(set(counts)) > 1 else ""
-    return (
-        f"{where}: {len(others):,} of {plural(of, 'difference')} between targets may be chance "
-        f"({few}{plural(min(counts), 'scenario')})"
-    )
-
-
-def _difference(pair: Comparison, where: str, family: ComparisonFamily) -> str:
-    pair = pair.greater_first
-    over = f"({_evidence_size(pair)})"
-    if pair.difference == 0:
-        interval = f" {points_interval(pair.low, pair.high)}".rstrip()
-        return f"{where}: {pair.left} and {pair.right} differ by 0 points{interval} {over}"
-    text = (
-        f"{where}: {pair.left} passes more often than {pair.right}, by {points(pair.difference)} "
-        f"{points_interval(pair.low, pair.high)}"
-    ).rstrip()
-    if pair.sure:
-        return text
-    if pair.low is None:
-        return f"{text}: not tested: {_ONE}"
-    if pair.p is not None and pair.p <= ERROR_RATE:
-        alone = f"{p_value_words(pair.p)} alone, not among {family.size:,}"
-        return f"{text}: may be chance: {alone} {over}"
-    return f"{text}: may be chance {over}"
-
-
-def _evidence_size(pair: Comparison) -> str:
-    """`12 scenarios`, `12 scenarios in 3 benchmarks`."""
-    scenarios = plural(pair.base_scenarios, "scenario")
-    return (
-        scenarios
-        if pair.benchmarks is None
-        else f"{scenarios} in {plural(pair.benchmarks, 'benchmark')}"
-    )
 
 
 def leaders(pairs: Sequence[Comparison]) -> str:
@@ -284,9 +208,214 @@ def scope_sentence(analysis: Overall) -> str:
     )
 
 
+def rests_on(difference: MarkedDifference) -> str:
+    """`409 scenarios, 818 conversations`."""
+    scenarios = plural(difference.base_scenarios, "scenario")
+    return f"{scenarios}, {plural(difference.rows, 'conversation')}"
+
+
+# Differences
+
+
+def _main(analysis: Analysis) -> Sequence[Comparison]:
+    """The pairs on all metrics; where there are none, those on each track."""
+    on = analysis.compared_on
+    return analysis.comparisons if None not in on else analysis.compared(None)
+
+
+def _main_pairs(analysis: Analysis) -> Iterator[Finding]:
+    """The pairs by name, or their number and the leaders where there are many."""
+    main = _main(analysis)
+    for track in dict.fromkeys(pair.track for pair in main):
+        on = f"{track.sign} " if track and len(analysis.tracks) > 1 else ""
+        pairs = [pair for pair in main if pair.track is track]
+        sure = [pair for pair in pairs if pair.sure]
+        if len(sure) > FEW:
+            count = f"{on}{len(sure):,} of {plural(len(pairs), 'pair')} of targets differ"
+            yield Finding(Certainty.SIGNIFICANT, count + leaders(pairs))
+        elif sure:
+            yield Finding(Certainty.SIGNIFICANT, on + _in_order(sure))
+        if listed := _listed_open(pairs):
+            yield Finding(Certainty.OPEN, f"may be chance: {on}{_in_order(listed)}")
+
+
+def _listed_open(pairs: Sequence[Comparison]) -> list[Comparison]:
+    """The pairs that are named although they may be chance: all of them, where there are few."""
+    on = Counter(pair.track for pair in pairs)
+    return [
+        pair for pair in pairs if on[pair.track] <= FEW and not pair.sure and pair.low is not None
+    ]
+
+
+def _in_order(pairs: Sequence[Comparison], *, sized: bool = True) -> str:
+    """`a > b by 89 points [57 to 100] · > c by 42 [13 to 72] · b > c by 47 [15 to 79]`, or without
+    sizes `a > b, > c, b > c`."""
+    parts: list[str] = []
+    for left, of_left in groupby(_greater_first(pairs), key=lambda pair: pair.left):
+        for number, pair in enumerate(of_left):
+            unit = (
+                points(pair.difference) if not parts else points(pair.difference).split(" point")[0]
+            )
+            ends = points_interval(pair.low, pair.high)
+            name = "" if number else f"{left} "
+            size = f" by {unit} {ends}".rstrip() if sized else ""
+            parts.append(f"{name}{_sign(pair)} {pair.right}{size}")
+    return (" · " if sized else ", ").join(parts)
+
+
+def _greater_first(pairs: Sequence[MarkedDifference]) -> list[MarkedDifference]:
+    """Those of one left side together, the widest difference first."""
+    turned = [pair.greater_first for pair in pairs]
+    widest: defaultdict[str, float] = defaultdict(float)
+    for pair in turned:
+        widest[pair.left] = max(widest[pair.left], pair.difference)
+    return sorted(turned, key=lambda pair: (-widest[pair.left], pair.left, -pair.difference))
+
+
+def _sign(pair: MarkedDifference) -> str:
+    return ">" if pair.difference else "="
+
+
+def _other_marks(analysis: Analysis) -> Iterator[Finding]:
+    """The significant pairs on one track alone, and for benchmarks like these, by name; how far
+    apart they are only where the pairs above do not say it of the same targets."""
+    main = set(map(id, _main(analysis)))
+    told = {(one.left, one.right) for one in _greater_first(_main(analysis)) if one.sure}
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    for where, pairs in pairs_by_kind(analysis):
+        sure = [pair for pair in pairs if pair.sure and id(pair) not in main]
+        if sure:
+            track = sure[0].track
+            on = f"{track.sign} " if track else ""
+            alone = where == metrics_of(track)
+            kind = "on one track alone" if alone else "benchmarks like these"
+            many = f"{len(sure):,} of {plural(len(pairs), 'pair')}"
+            pairs_said = {(one.left, one.right) for one in _greater_first(sure)}
+            sized = not (alone and pairs_said <= told)
+            by_kind[kind].append(on + (_in_order(sure, sized=sized) if len(sure) <= FEW else many))
+    for kind, parts in by_kind.items():
+        yield Finding(Certainty.SIGNIFICANT, f"{kind}: {' · '.join(parts)}")
+
+
+def _marked_gaps(analysis: Analysis) -> Iterator[Finding]:
+    sure = [gap.greater_first for gap in analysis.gaps if gap.sure]
+    for gap in sure[:FEW]:
+        ends = points_interval(gap.low, gap.high)
+        words = f"{gap.axis}: {gap.left} > {gap.right} by {points(gap.difference)} {ends}"
+        yield Finding(Certainty.SIGNIFICANT, f"{words}, {gap.target or 'all targets'}")
+    if more := len(sure[FEW:]):
+        yield Finding(Certainty.SIGNIFICANT, plural(more, "more demographic gap"))
+
+
+def _unmarked(analysis: Analysis) -> Iterator[Finding]:
+    """How much else was compared, in a line, and which differences can be found."""
+    every: list[MarkedDifference] = [*_all_pairs(analysis), *analysis.gaps]
+    listed = set(map(id, _listed_open(_main(analysis))))
+    others = [one for one in every if not one.sure and id(one) not in listed]
+    tested = sum(one.low is not None for one in others)
+    if tested:
+        nothing = len(others) == len(every)
+        words = f"none of {tested:,} comparisons is" if nothing else f"{tested:,} others not"
+        found = ""
+        if knows_what_is_found(analysis):
+            found = f"; {found_words(analysis.family.smallest_found)}"
+        yield Finding(Certainty.OPEN, f"{words} significant{found}")
+    if untested := len(others) - tested:
+        words = f"not tested: {plural(untested, 'comparison')} over a single scenario"
+        yield Finding(Certainty.OPEN, words)
+
+
+def _weakest(analysis: Analysis) -> Iterator[Finding]:
+    weakest = analysis.weakest
+    if weakest is not None:
+        metric = weakest.metric
+        yield Finding(
+            Certainty.OPEN,
+            f"weakest: {metric.track.sign} {metric.name}, {percent(weakest.rate)}: "
+            f"`crosswind show {weakest.failure}`",
+        )
+
+
+def _ranks(analysis: Analysis) -> Iterator[Finding]:
+    """The ranks that rule out any place, the best first."""
+    for track in analysis.tracks:
+        ranked = [
+            (target.ranks[track], target.target)
+            for target in analysis.targets
+            if track in target.ranks
+        ]
+        telling = sorted((rank for rank in ranked if rank[0].tells), key=_by_place)
+        if telling:
+            places = ", ".join(f"{name} {place}" for place, name in telling[:_RANKS])
+            places += f", and {len(telling) - _RANKS} more" if telling[_RANKS:] else ""
+            left = len(ranked) - len(telling)
+            rest = f"; {plural(left, 'other')} without a rank" if left else ""
+            text = f"{track}: ranks among {len(ranked)} targets: {places}{rest}"
+            yield Finding(Certainty.SIGNIFICANT, text, "")
+
+
+def _by_place(ranked: tuple[RankRange, str]) -> tuple[int, int, str]:
+    place, name = ranked
+    return place.best, place.worst, name
+
+
+# Cautions
+
+
+def _cautions(analysis: Analysis) -> Iterator[Finding]:
+    for other in analysis.others:  # first: then every figure is about another model
+        yield Finding(Certainty.CAUTION, str(other))
+    yield from _stale(analysis)
+    if isinstance(analysis, Overall):
+        yield from _of_all(analysis)
+    yield from _axes(analysis)
+    yield from _too_few(analysis)
+    yield from _exposure(analysis)
+    yield from _quotes(analysis)
+    yield from _agreement(analysis)
+    yield from _no_signal(analysis)
+    yield from _unscored(analysis)
+    yield from _user_audit(analysis)
+    for note in analysis.notes:
+        yield Finding(Certainty.CAUTION, note)
+
+
+def _stale(analysis: Analysis) -> Iterator[Finding]:
+    """Comes before any figure: how many conversations rest on another definition, model or prompt
+    than today's."""
+    by_metric = analysis.staleness
+    total = sum(by_metric.values(), Staleness())
+    if not total.stale:
+        return
+    parts = [
+        f"{stale:,} of {plural(of, noun)} (changed since: {_reasons(why)})"
+        for stale, of, noun, why in (
+            (total.stale_takes, total.conversations, "take", total.takes_why),
+            (total.stale_verdicts, total.verdicts, "verdict", total.verdicts_why),
+        )
+        if stale
+    ]
+    where = [
+        f"{name} {staleness.stale:,} of {staleness.conversations:,}"
+        for name, staleness in by_metric.items()
+    ]
+    where = [
+        words for words, staleness in zip(where, by_metric.values(), strict=True) if staleness.stale
+    ]
+    affected = ", ".join(where)
+    if len(where) > FEW:
+        affected = f"{len(where)} of {plural(len(by_metric), analysis.part)}"
+    yield Finding(
+        Certainty.CAUTION,
+        f"{total.stale:,} of {plural(total.conversations, 'counting conversation')} are stale: "
+        f"{' and '.join(parts)}; {affected}; `results --fresh` counts without them, `run --stale` "
+        "redoes them",
+        f"{total.stale:,} of {plural(total.conversations, 'conversation')} are stale: "
+        "`run --stale` redoes them",
+    )
+
+
 def _of_all(analysis: Overall) -> Iterator[Finding]:
-    for where, pairs in _on_like(analysis):
-        yield from _pair_findings(pairs, where, analysis.family, listed=True)
     if analysis.benchmarks:
         yield Finding(Certainty.CAUTION, scope_sentence(analysis), "")
     if analysis.skipped:
@@ -298,7 +427,7 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
 
 
 def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
-    """Cautions where targets were not scored in the same benchmarks, or not compared on all."""
+    """A caution where targets were not scored in the same benchmarks."""
     lacking = {
         target.target: analysis.missing_benchmarks(target, track)
         for target in analysis.targets
@@ -314,94 +443,16 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
             "is compared on the benchmarks that both have, and there are no ranks",
             f"{metrics_of(track)}: targets were not scored in the same benchmarks",
         )
-    fewer = [pair for pair in analysis.compared(track) if _compared_on_fewer(analysis, pair, track)]
-    if fewer:
-        yield Finding(
-            Certainty.CAUTION,
-            f"{metrics_of(track)}: {plural(len(fewer), 'pair')} of targets compared without a "
-            "benchmark in which they share fewer than two scenarios",
-        )
 
 
-def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> bool:
-    """Whether the pair is compared on fewer benchmarks than both were scored in."""
-    both = (analysis.target(name) for name in (pair.left, pair.right))
-    lacks = {
-        part
-        for target in both
-        if target is not None
-        for part in analysis.missing_benchmarks(target, track)
-    }
-    return (pair.benchmarks or 0) < len(set(analysis.benchmarks_on(track)) - lacks)
-
-
-def _ranks(analysis: Analysis) -> Iterator[Finding]:
-    """The ranks that rule out any place, the best first."""
-    for track in analysis.tracks:
-        ranked = [
-            (target.target, target.ranks[track])
-            for target in analysis.targets
-            if track in target.ranks
-        ]
-        ruled_out = [(name, place) for name, place in ranked if place.tells]
-        if ruled_out:
-            ruled_out.sort(key=_by_place)
-            places = ", ".join(f"{name} {place}" for name, place in ruled_out[:_RANKS])
-            more = (
-                f", and {len(ruled_out) - _RANKS} more in the table" if ruled_out[_RANKS:] else ""
-            )
-            left = len(ranked) - len(ruled_out)
-            rest = f"; {plural(left, 'other')} without a rank" if left else ""
-            text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
-            yield Finding(Certainty.SIGNIFICANT, text)
-
-
-def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
-    name, place = ranked
-    return place.best, place.worst, name
-
-
-def _gaps(analysis: Analysis) -> Iterator[Finding]:
-    sure = [gap for gap in analysis.gaps if gap.sure]
-    shown = sure if len(sure) <= FEW else [gap for gap in sure if gap.target is None]
-    for gap in shown:
-        yield Finding(Certainty.SIGNIFICANT, _gap(gap))
-    if len(shown) < len(sure):
-        count = len(sure) - len(shown)
-        are = "is" if count == 1 else "are"
-        text = f"{plural(count, 'demographic gap')} of single targets {are} significant"
-        yield Finding(Certainty.SIGNIFICANT, text)
-    tested = [gap for gap in analysis.gaps if gap.low is not None]
-    axes = sorted({gap.axis for gap in tested})
-    if tested and not sure:
-        if len(tested) == 1:
-            text = f"the only demographic gap, by {axes[0]}, is not significant"
-            text += ": chance may explain it"
-        else:
-            text = f"none of {len(tested):,} demographic gaps by {joined_names(axes)} is "
-            text += "significant: chance may explain every one"
-        yield Finding(Certainty.OPEN, text)
-    open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
-    yield from _could_be_known(analysis, open_axes)
-    untested = [axis for axis in analysis.axes if axis not in axes]
-    alone = {axis: group for axis in untested if (group := _only_group(analysis, axis)) is not None}
-    for axis, group in alone.items():
-        text = f"not tested: all that was scored is of one group, “{group}”"
-        yield Finding(Certainty.CAUTION, f"{axis}: {text}")
-    if left := [axis for axis in untested if axis not in alone]:
+def _axes(analysis: Analysis) -> Iterator[Finding]:
+    """Which axes were not tested, and whether a gap could show on those that were."""
+    tested = {gap.axis for gap in analysis.gaps if gap.low is not None}
+    marked = {gap.axis for gap in analysis.gaps if gap.sure}
+    yield from _could_be_known(analysis, sorted(tested - marked))
+    if untested := [axis for axis in analysis.axes if axis not in tested]:
         text = "not tested: fewer than two scored scenarios have several of its groups"
-        yield Finding(Certainty.CAUTION, f"{joined_names(left)}: {text}")
-
-
-def _only_group(analysis: Analysis, axis: str) -> str | None:
-    """The only group on an axis that was scored; None where there are several."""
-    groups = {
-        group
-        for target in analysis.targets
-        for group, estimate in target.demographics.get(axis, {}).items()
-        if estimate.scored
-    }
-    return groups.pop() if len(groups) == 1 else None
+        yield Finding(Certainty.CAUTION, f"{joined_names(untested)}: {text}")
 
 
 def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Finding]:
@@ -436,22 +487,6 @@ def _group_check_words(check: GroupCheck) -> str:
     if check.could_be_known:
         return f"{guessed}: a target could have known it"
     return f"{guessed}: not significantly better than chance, so the absence of a gap says little"
-
-
-def _gap(gap: Gap) -> str:
-    gap = gap.greater_first
-    who = gap.target or "all targets together"
-    return (
-        f"{gap.axis}: {who} pass{'es' if gap.target else ''} more often with “{gap.left}” than "
-        f"with “{gap.right}”, by {points(gap.difference)} {points_interval(gap.low, gap.high)} "
-        f"({rests_on(gap)})"
-    )
-
-
-def rests_on(difference: MarkedDifference) -> str:
-    """`409 scenarios, 818 conversations`."""
-    scenarios = plural(difference.base_scenarios, "scenario")
-    return f"{scenarios}, {plural(difference.rows, 'conversation')}"
 
 
 def _too_few(analysis: Analysis) -> Iterator[Finding]:
@@ -546,26 +581,12 @@ def _exposure(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _agreement(analysis: Analysis) -> Iterator[Finding]:
-    split = {
-        result.target: concord
-        for result in analysis.targets
-        if (concord := result.agreement) is not None and concord.disagreeing
-    }
-    noun = "variant" if analysis.axes else "scenario"
-    if len(split) > FEW:
-        yield Finding(Certainty.CAUTION, _samples_of_many(split, analysis.agreement, noun), "")
-    else:
-        for target, concord in split.items():
-            yield Finding(
-                Certainty.CAUTION,
-                f"{target}: samples disagree in {_share(concord, noun)}{_coefficients(concord)}",
-                "",
-            )
     for concord in analysis.agreement:
         if concord.between != "samples" and concord.disagreeing:
+            beyond = "" if concord.ac1 is None else f" (AC1 {coefficient(concord.ac1.value)})"
             text = (
                 f"{agreement_subject(concord)} agree in {percent(concord.percent.value)} of "
-                f"{plural(concord.things, 'conversation')}{_coefficients(concord)}"
+                f"{plural(concord.things, 'conversation')}{beyond}"
             )
             yield Finding(Certainty.CAUTION, text + _no_floor(analysis, concord), text)
 
@@ -578,32 +599,6 @@ def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
         return ""
     asks = f"`crosswind validate {analysis.benchmark} --replay evaluator`"
     return f"; {asks} shows how far one agrees with itself (--dry-run: the price)"
-
-
-def _share(concord: RepeatAgreement, noun: str) -> str:
-    return f"{concord.disagreeing:,} of {plural(concord.things, noun)}"
-
-
-def _samples_of_many(
-    split: Mapping[str, RepeatAgreement], together: Sequence[RepeatAgreement], noun: str
-) -> str:
-    def share(target: str) -> float:
-        return split[target].disagreeing / split[target].things
-
-    least, most = min(split, key=share), max(split, key=share)
-    pooled = next((agreement for agreement in together if agreement.between == "samples"), None)
-    text = f"samples of {len(split)} targets disagree"
-    if pooled is not None:
-        text += f" in {_share(pooled, noun)}, counted with each target{_coefficients(pooled)}"
-    ends = (
-        f"{of} {name}, {_share(split[name], noun)}"
-        for of, name in (("least", least), ("most", most))
-    )
-    return "; ".join([text, *ends])
-
-
-def _coefficients(concord: RepeatAgreement) -> str:
-    return "" if concord.ac1 is None else f" (AC1 {coefficient(concord.ac1.value)})"
 
 
 def _no_signal(analysis: Analysis) -> Iterator[Finding]:
@@ -621,11 +616,10 @@ def _unscored(analysis: Analysis) -> Iterator[Finding]:
     if len(lacking) > FEW:
         reasons = sum((Counter(result.unscored) for result in lacking), Counter[str]())
         of = sum(target.of for target in analysis.targets)
-        most = max(lacking, key=lambda metric: (metric.of - metric.scored) / metric.of)
         yield Finding(
             Certainty.CAUTION,
             f"{reasons.total():,} of {plural(of, 'conversation')} unscored, of {len(lacking)} "
-            f"targets ({_reasons(reasons)}); most: {_missing(most)}",
+            f"targets ({_reasons(reasons)})",
         )
         return
     for metric in lacking:

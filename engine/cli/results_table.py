@@ -9,14 +9,21 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Final
 
-from engine.analysis.answer import answer, legend, rate_cell, size_words
 from engine.analysis.figures import (
     Analysis,
     Overall,
     RepeatAgreement,
     TargetResult,
 )
-from engine.analysis.findings import Certainty, findings, marks_mean
+from engine.analysis.findings import (
+    Certainty,
+    answer,
+    findings,
+    legend,
+    marks_mean,
+    rate_cell,
+    size_words,
+)
 from engine.analysis.number_words import coefficient
 from engine.analysis.sections import estimate_text, sections
 from engine.benchmark import Track
@@ -45,7 +52,7 @@ def page_of_output() -> TableLayout:
 
 
 def brief_results(analyses: Sequence[Analysis], page: TableLayout = NARROW_LAYOUT) -> str:
-    """Of each, the rates and the answer (`engine.analysis.answer`); last what all have in common,
+    """Of each, the rates and the answer (`engine.analysis.findings`); last what all have in common,
     and the legend."""
     width = min(page.width, _READABLE)
     answers = [answer(analysis) for analysis in analyses]

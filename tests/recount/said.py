@@ -4,7 +4,6 @@ every number in every sentence. A sentence that is not understood is a contradic
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +14,6 @@ _CLOSE: Final = 2e-6
 _NAME: Final = r"([\w.@-]+)"
 _POINTS: Final = r"(less than a point|\d+ points?)"
 _ENDS: Final = r"\[(−?[\d.]+(?:e-\d+)?) to (−?[\d.]+(?:e-\d+)?)\]"
-_OVER: Final = r"([\d,]+) scenarios?"
 
 
 def contradictions(found: Counted, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -241,37 +239,18 @@ class _Reader:
         return False
 
     def _rules(self) -> Iterator[tuple[str, Callable[..., bool]]]:
-        where = r"(all|positive|negative) metrics"
-        alone = r"(?:: p = (\.\d+) alone, not among ([\d,]+))?"
-        tail = rf"(: may be chance{alone} \({_OVER}\))?"
-        more = rf"{where}: {_NAME} passes more often than {_NAME}, by {_POINTS} {_ENDS}{tail}"
-        yield more, self._pair
-        equal = rf"{where}: {_NAME} and {_NAME} differ by 0 points(?: {_ENDS})? \({_OVER}\)"
-        yield equal, self._equal
-        count = rf"{where}: {_COUNT} of {_COUNT} differences between targets are significant(.*)"
+        yield r"(?:may be chance: )?((?:[+−] )?\S+ [>=] .*)", self._differences
+        yield r"on one track alone: (.*)", self._differences
+        count = rf"{_COUNT} of {_COUNT} pairs of targets differ(.*)"
         yield count, self._counted
-        yield (
-            rf"{where}(?: alone)?: {_COUNT} of {_COUNT} differences? between targets may be chance "
-            rf"\({_OVER}\)",
-            self._alone,
-        )
         yield r"(positive|negative): ranks among (\d+) targets: (.*)", self._ranks
-        yield (
-            rf"(\w+): (.+?) pass(?:es)? more often with “(.+)” than with “(.+)”, by {_POINTS} "
-            rf"{_ENDS} \({_OVER}, ([\d,]+) conversations\)",
-            self._gap,
-        )
-        yield r"none of (\d+) demographic gaps by (.*) is significant: .*", self._no_gaps
-        yield (
-            r"the only demographic gap, by (.*), is not significant: .*",
-            lambda mark, axis: self._no_gaps(mark, "1", axis),
-        )
+        yield rf"(\w+): (.+) > (.+) by {_POINTS} {_ENDS}, (all targets|{_NAME})", self._gap
+        yield r"(\d+) more demographic gaps?", self._more_gaps
+        none = rf"(?:none of {_COUNT} comparisons is|{_COUNT} others not) significant(?:; .*)?"
+        yield none, self._unmarked
+        yield r"weakest: ([+−]) (.+), (\d+%): `crosswind show (\S+)`", self._weakest
         unknown = r"(.*): nobody has checked whether a target could have known the group; .*"
         yield unknown, self._unchecked
-        yield (
-            r"(\d+) demographic gaps? of single targets (?:is|are) significant",
-            self._gaps_of_targets,
-        )
         yield r"(.*) rates rest on (?:as few as )?(\d+) base scenarios?: fewer than 8 .*", self._few
         share = rf"(\d+)% \({_NAME}\) to (\d+)% \({_NAME}\)"
         yield (
@@ -280,16 +259,6 @@ class _Reader:
             self._exposed,
         )
         yield rf"reached the last landmark: 0 of {_COUNT} conversations? of .*", self._unreached
-        yield (
-            rf"{_NAME}: samples disagree in {_COUNT} of {_COUNT} {_ITEMS}{_AC1}",
-            self._split,
-        )
-        yield (
-            rf"samples of (\d+) targets disagree in {_COUNT} of {_COUNT} {_ITEMS}, counted with "
-            rf"each target{_AC1}; least {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}; "
-            rf"most {_NAME}, {_COUNT} of {_COUNT} {_ITEMS}",
-            self._split_by_many,
-        )
         silent = (
             r"(.*) do(?:es)? not separate the targets: every scored conversation (passes|fails)"
         )
@@ -299,12 +268,8 @@ class _Reader:
             r"passed: (.*))?",
             self._unscored,
         )
-        yield (
-            rf"{_COUNT} of {_COUNT} conversations unscored, of (\d+) targets \((.*?)\); most: "
-            rf"{_NAME}: {_COUNT} of {_COUNT} unscored \((.*?)\)(?:; if they had all failed or all "
-            r"passed: (.*))?",
-            self._unscored_of_many,
-        )
+        unscored = rf"{_COUNT} of {_COUNT} conversations unscored, of (\d+) targets \((.*?)\)"
+        yield unscored, self._unscored_of_many
         yield (
             rf"whether the user model did its part is not known for {_COUNT} conversations, .*",
             lambda _, count: _int(count) == self._played(),
@@ -317,62 +282,38 @@ class _Reader:
     def _played(self) -> int:
         return sum(row.exposed is not None for row in self.found.rows)
 
-    def _pair(
-        self,
-        mark: str,
-        where: str,
-        first: str,
-        second: str,
-        by: str,
-        low: str,
-        high: str,
-        tail: str | None,
-        p: str | None,
-        among: str | None,
-        over: str | None,
-    ) -> bool:
-        one = of_pair(self.found, _track(where), first, second)
-        if one is None or one.estimate <= 0 or (mark == "✓") is not one.marked:
-            return False
-        ends = one.low is not None and one.high is not None
-        return (
-            (tail is None) is one.marked
-            and _points(one.estimate) == by
-            and ends
-            and _end(one.low) == low
-            and _end(one.high) == high
-            and (over is None or _int(over) == one.bases)
-            and (among is None or _int(among) == self.found.family.total())
-            and (tail is None or (p is not None) is (one.p is not None and one.p <= 0.05))
-            and (p is None or one.p is None or abs(float(p) - one.p) <= 0.0006)
-        )
+    def _differences(self, mark: str, text: str) -> bool:
+        """`a > b by 89 points [57 to 100] · > c by 42 [13 to 72]`, `+ a > b, > c · − 8 of 9 pairs`:
+        on both tracks together, unless a sign says on which."""
+        left, track = "", None
+        for part in re.split(r" · |, ", text):
+            if part[:2] in _SIGNS:
+                track, part = _SIGNS[part[:2]], part[2:]
+            if many := re.fullmatch(rf"{_COUNT} of {_COUNT} pairs", part):
+                pairs = self._on(track)
+                sure = sum(one.marked for _, one in pairs)
+                if (mark, sure, len(pairs)) != ("✓", _int(many[1]), _int(many[2])) or sure <= 6:
+                    return False
+                continue
+            said = re.fullmatch(_PAIR, part)
+            if said is None:
+                return False
+            left = said[1] or left
+            one = of_pair(self.found, track, left, said[3])
+            if one is None or one.marked is not (mark == "✓"):
+                return False
+            if (one.estimate > 0, one.estimate >= 0) != (said[2] == ">", True):
+                return False
+            size = said[4] and (said[4], said[5], said[6])
+            if size and size != (_points(one.estimate).split(" point")[0], *_ends(one)):
+                return False
+        return True
 
-    def _equal(
-        self,
-        mark: str,
-        where: str,
-        first: str,
-        second: str,
-        low: str | None,
-        high: str | None,
-        over: str,
-    ) -> bool:
-        one = of_pair(self.found, _track(where), first, second)
-        if one is None or one.estimate != 0 or one.bases != _int(over):
-            return False
-        ends = (one.low, one.high)
-        said = tuple(None if end is None else _end(end) for end in ends)
-        return mark == "·" and said == (low, high)
-
-    def _on(self, where: str) -> list[tuple[tuple[str | None, str, str], Difference]]:
-        track = _track(where)
-        alone = {key[0] for key in self.found.pairs}
-        if track is None and None not in alone:
-            return []
+    def _on(self, track: str | None) -> list[tuple[tuple[str | None, str, str], Difference]]:
         return [(key, one) for key, one in self.found.pairs.items() if key[0] == track]
 
-    def _counted(self, mark: str, where: str, count: str, of: str, rest: str) -> bool:
-        pairs = self._on(where)
+    def _counted(self, mark: str, count: str, of: str, rest: str) -> bool:
+        pairs = self._on(None)
         sure = [(key, one) for key, one in pairs if one.marked]
         if (mark, _int(of), _int(count)) != ("✓", len(pairs), len(sure)) or len(sure) <= 6:
             return False
@@ -383,16 +324,35 @@ class _Reader:
             return names == first
         return len(first) > 6
 
-    def _alone(self, mark: str, where: str, count: str, of: str, over: str) -> bool:
-        pairs = self._on(where)
-        open_ = [one for _, one in pairs if not one.marked]
-        fewest = min((one.bases for one in open_), default=0)
-        return (mark, len(open_), len(pairs), fewest) == (
-            "·",
-            _int(count),
-            _int(of),
-            _int(over),
+    def _unmarked(self, mark: str, none: str | None, others: str | None) -> bool:
+        """All that were compared but those that are marked, or named as what may be chance."""
+        main = [one for _, one in self._on(None)]
+        named = sum(not one.marked for one in main) if len(main) <= 6 else 0
+        sure = sum(one.marked for one in self.found.pairs.values())
+        sure += sum(map(self._is_marked, self.found.gaps))
+        rest = self.found.family.total() - sure - named
+        return (mark, _int(none or others or "0")) == ("·", rest) and bool(none) is (
+            rest == named == 0
         )
+
+    def _weakest(self, mark: str, sign: str, name: str, rate: str, shown: str) -> bool:
+        rates = {}
+        for metric in self.found.metrics:
+            passed, scored, _, _ = self.found.rate(self.found.of(metric=metric))
+            rates[metric] = passed / scored
+        scenario, target, *sample = shown.split("__")
+        number = int(sample[0][1:]) if sample else 0
+        found = self.found.of(scenario=scenario, target=target, sample=number, passed=False)
+        if not found:
+            return False
+        [row] = found
+        own = rates[row.metric]
+        return (mark, name, rate, own) == (
+            "·",
+            f"Behaviour {row.metric}",
+            _percent(own),
+            min(rates.values()),
+        ) and _SIGNS[f"{sign} "] == row.track
 
     def _ranks(self, mark: str, track: str, of: str, said: str) -> bool:
         places = self.found.places(track)
@@ -417,59 +377,34 @@ class _Reader:
         )
 
     def _gap(
-        self,
-        mark: str,
-        axis: str,
-        who: str,
-        more: str,
-        less: str,
-        by: str,
-        low: str,
-        high: str,
-        over: str,
-        rows: str,
+        self, mark: str, axis: str, more: str, less: str, by: str, low: str, high: str, *who: str
     ) -> bool:
-        target = None if who == "all targets together" else who
         left, right = sorted((more, less))
-        key = axis, left, right, target
+        key = axis, left, right, None if who[0] == "all targets" else who[0]
         one = self.found.gaps.get(key)
         if one is None:
             return False
         if left != more:
             one = turned(one)
-        known = one.low is not None
         return (
             mark == "✓"
             and self._is_marked(key)
             and one.estimate > 0
-            and (_points(one.estimate), one.bases, one.rows) == (by, _int(over), _int(rows))
-            and (not known or (_end(one.low), _end(one.high)) == (low, high))
+            and _points(one.estimate) == by
+            and (one.low is None or _ends(one) == (low, high))
         )
+
+    def _more_gaps(self, mark: str, count: str) -> bool:
+        return (mark, int(count)) == ("✓", sum(map(self._is_marked, self.found.gaps)) - 6)
 
     def _is_marked(self, key: tuple[str, str, str, str | None]) -> bool:
         return self.marked[key] if self.found.gaps[key].freedom < 0 else self.found.gaps[key].marked
-
-    def _no_gaps(self, mark: str, count: str, axes: str) -> bool:
-        tested = self.found.family["gaps"] + self.found.family["gaps of targets"]
-        known = {key[0] for key in self.found.gaps}
-        return (
-            mark == "·"
-            and int(count) == tested
-            and set(re.split(r", | and ", axes)) == known
-            and not any(map(self._is_marked, self.found.gaps))
-        )
 
     def _unchecked(self, mark: str, axes: str) -> bool:
         """Of axes without a mark; nobody guesses the groups of what was imported."""
         sure = {key[0] for key in self.found.gaps if self._is_marked(key)}
         known = {key[0] for key in self.found.gaps}
         return mark == "!" and set(re.split(r", | and ", axes)) == known - sure
-
-    def _gaps_of_targets(self, mark: str, count: str) -> bool:
-        sure = [key for key in self.found.gaps if self._is_marked(key)]
-        return (
-            mark == "✓" and int(count) == sum(key[3] is not None for key in sure) and len(sure) > 6
-        )
 
     def _few(self, mark: str, tracks: str, count: str) -> bool:
         least = [
@@ -508,34 +443,6 @@ class _Reader:
         of = sum(each[4] for each in found if each[4] and not each[5])
         return mark == "!" and of == _int(count)
 
-    def _split(self, mark: str, target: str, count: str, of: str, ac1: str | None) -> bool:
-        one = self.found.agreement(target)
-        return (
-            mark == "!"
-            and one is not None
-            and (one.divided, one.things) == (_int(count), _int(of))
-            and ac1 == _coefficient(one.ac1)
-        )
-
-    def _split_by_many(
-        self, mark: str, targets: str, count: str, of: str, ac1: str | None, *ends: str
-    ) -> bool:
-        every = self.found.agreement(None)
-        each = {target: self.found.agreement(target) for target in self.found.targets}
-        split = {name: one for name, one in each.items() if one is not None and one.divided}
-        least, some, of_some, most, many, of_many = ends
-        share = {name: one.divided / one.things for name, one in split.items()}
-        return (
-            mark == "!"
-            and every is not None
-            and (len(split), every.divided, every.things) == (int(targets), _int(count), _int(of))
-            and ac1 == _coefficient(every.ac1)
-            and (split[least].divided, split[least].things) == (_int(some), _int(of_some))
-            and (split[most].divided, split[most].things) == (_int(many), _int(of_many))
-            and share[least] == min(share.values())
-            and share[most] == max(share.values())
-        )
-
     def _silent(self, mark: str, metrics: str, how: str) -> bool:
         for metric in re.split(r", | and ", metrics):
             passed, scored, _, _ = self.found.rate(self.found.of(metric=metric))
@@ -560,33 +467,20 @@ class _Reader:
                 return False
         return True
 
-    def _unscored_of_many(
-        self, mark: str, count: str, of: str, targets: str, why: str, *most: str
-    ) -> bool:
-        share: Counter[str] = Counter()
-        total = asked = 0
+    def _unscored_of_many(self, mark: str, count: str, of: str, targets: str, why: str) -> bool:
+        lacking = []
         for target in self.found.targets:
             _, scored, wanted, _ = self.found.rate(self.found.of(target=target))
-            total += wanted - scored
-            asked += wanted
-            if wanted > scored:
-                share[target] = wanted - scored
-        named = most[0]
-        return (
-            (_int(count), _int(of), int(targets)) == (total, asked, len(share))
-            and sum(_int(each.rsplit(" ", 1)[1]) for each in why.split(", ")) == total
-            and share[named] == max(share.values())
-            and self._unscored(mark, *most)
-        )
+            lacking.append((wanted - scored, wanted))
+        total = sum(lacks for lacks, _ in lacking)
+        true = total, sum(of for _, of in lacking), sum(lacks > 0 for lacks, _ in lacking)
+        reasons = sum(_int(each.rsplit(" ", 1)[1]) for each in why.split(", "))
+        return (mark, _int(count), _int(of), int(targets)) == ("!", *true) and reasons == total
 
 
 _COUNT: Final = r"([\d,]+)"
-_AC1: Final = r"(?: \(AC1 (−?\d\.\d\d)\))?"
-_ITEMS: Final = r"(?:scenario|variant)s?"
-
-
-def _track(where: str) -> str | None:
-    return None if where == "all" else where
+_SIGNS: Final = {"+ ": "positive", "− ": "negative"}
+_PAIR: Final = rf"(?:{_NAME} )?([>=]) {_NAME}(?: by (less than a|\d+)(?: points?)? {_ENDS})?"
 
 
 def _int(text: str) -> int:
@@ -609,11 +503,11 @@ def _end(rate: float | None) -> str:
     return f"−{said}" if rate < 0 else said
 
 
+def _ends(one: Difference) -> tuple[str, str]:
+    return _end(one.low), _end(one.high)
+
+
 def _percent(rate: float) -> str:
     if 0 < rate < 1:
         return f"{min(99, max(1, round(rate * 100)))}%"
     return f"{rate:.0%}"
-
-
-def _coefficient(value: float) -> str:
-    return f"{round(value, 2) + 0:.2f}".replace("-", "−")

@@ -361,11 +361,11 @@ def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) ->
         assert "✓ steadfast > pushover by" in shown
         assert "[metrics]" in shown
         assert "findings" not in shown.splitlines()[1]
-        assert "passes more often" not in shown
+        assert "ranks among" not in shown
         for said in (True, False):
             await pilot.press("I")
             await pilot.pause()
-            assert ("passes more often" in on_screen(pilot)) is said
+            assert ("ranks among" in on_screen(pilot)) is said
 
     theatre.perform(script, (200, 50), app_with(theatre, Sums(Report(an_analysis()))))
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from engine.analysis.answer import answer, legend, other_findings, rate_cell
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -17,14 +16,23 @@ from engine.analysis.figures import (
     TargetResult,
     part_of,
 )
-from engine.analysis.findings import MARKS, Certainty, marks_mean
+from engine.analysis.findings import (
+    MARKS,
+    Certainty,
+    Finding,
+    answer,
+    legend,
+    marks_mean,
+    other_findings,
+    rate_cell,
+)
 from engine.analysis.sections import VerdictScope, sections
 from engine.benchmark import Track
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.sections import of_estimate, section_rows
-from tui.results.text import paragraph, title
+from tui.results.text import paragraph
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import tick_line, whiskers
 from tui.widgets.grids import Heat, HeatCell, HeatRow
@@ -263,11 +271,6 @@ _INKS: Final[Mapping[Certainty, Ink]] = {
     Certainty.OPEN: Ink.MUTED,
     Certainty.CAUTION: Ink.WARN,
 }
-_HEADS: Final[Mapping[Certainty, tuple[str, str]]] = {
-    Certainty.SIGNIFICANT: ("significant", "all of them hold, in 95% of results like these"),
-    Certainty.OPEN: ("open", "seen, but chance may explain it"),
-    Certainty.CAUTION: ("to know", "before the figures are used"),
-}
 
 
 ELSEWHERE: Final = frozenset({"metrics", "comparisons", "people", "agreement"})
@@ -308,11 +311,14 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 def _answer(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     for line in answer(analysis):
-        mark = Piece(MARKS[line.kind], _INKS[line.kind])
         ink = Ink.MUTED if line.kind is Certainty.OPEN else Ink.TEXT
-        yield from paragraph(line.text, width, mark, ink)
+        yield from paragraph(line.text, width, _mark(line), ink)
     yield from paragraph(legend([analysis]), width, ink=Ink.FAINT)
     yield SheetRow([])
+
+
+def _mark(finding: Finding) -> Piece:
+    return Piece(MARKS[finding.kind], _INKS[finding.kind])
 
 
 def _findings(analysis: Analysis, width: int, *, in_full: bool) -> Iterator[SheetRow]:
@@ -324,12 +330,5 @@ def _findings(analysis: Analysis, width: int, *, in_full: bool) -> Iterator[Shee
         return
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis), width, ink=Ink.MUTED)
-    for kind in Certainty:
-        texts = [finding.text for finding in all_findings if finding.kind is kind]
-        if texts:
-            yield title(_HEADS[kind][0], width, _HEADS[kind][1])
-        for text in texts:
-            mark = Piece(MARKS[kind], _INKS[kind])
-            yield from paragraph(
-                text, width, mark, Ink.MUTED if kind is Certainty.OPEN else Ink.TEXT
-            )
+    for finding in all_findings:
+        yield from paragraph(finding.text, width, _mark(finding))

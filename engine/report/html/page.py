@@ -20,11 +20,10 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from engine.analysis.answer import legend
 from engine.analysis.calibration import Calibration, Confusion
 from engine.analysis.calibration_words import against_words, calibration_sections
 from engine.analysis.figures import Analysis, Estimate, Figure, Overall
-from engine.analysis.findings import MARKS, Certainty, marks_mean, rests_on
+from engine.analysis.findings import MARKS, legend, marks_mean, rests_on
 from engine.analysis.methods import methods
 from engine.analysis.number_words import (
     coefficient,
@@ -69,11 +68,6 @@ _MOST_COLUMNS: Final = 14
 """The most targets side by side in a table, which fits a sheet of paper."""
 _LYING: Final = 7
 """From so many targets on, a table is printed on a lying sheet of paper (style.css)."""
-_FINDING_TITLES: Final = {
-    Certainty.SIGNIFICANT: "Significant",
-    Certainty.OPEN: "Open: chance may explain it",
-    Certainty.CAUTION: "To know before the figures are used",
-}
 
 
 @cache
@@ -88,7 +82,6 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     jinja.globals |= {
-        "finding_titles": _FINDING_TITLES,
         "marks": MARKS,
         "most_columns": _MOST_COLUMNS,
         "most_pairs": _MOST_PAIRS,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from engine.analysis.answer import answer, other_findings
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -18,7 +17,7 @@ from engine.analysis.figures import (
     Overall,
     TargetResult,
 )
-from engine.analysis.findings import Finding
+from engine.analysis.findings import Finding, answer, other_findings
 from engine.analysis.sections import Section, VerdictScope, sections
 from engine.benchmark import ConversationKey, Track
 from engine.display import one_line, plural

@@ -1,13 +1,21 @@
-"""What is sure and what is not, in sentences."""
+"""What results say: in about ten lines, and in full."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
 
-from engine.analysis.figures import CastVote
-from engine.analysis.findings import Certainty, findings, marks_mean
+from engine.analysis.figures import Analysis, CastVote
+from engine.analysis.findings import (
+    answer,
+    findings,
+    legend,
+    marks_mean,
+    other_findings,
+    size_words,
+)
 from engine.analysis.number_words import (
     NO_ALPHA,
     coefficients,
@@ -15,8 +23,10 @@ from engine.analysis.number_words import (
     points,
     points_interval,
 )
+from engine.analysis.overall import overall
 from engine.display import percent, span
 from tests.approval import approve
+from tests.engine.stages.test_overall import benchmark, shares
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 
@@ -65,96 +75,69 @@ def test_rounding_takes_nothing_to_the_other_side() -> None:
     assert p_value_words(0.0504) == "p = .050"
 
 
-def said(kind: Certainty, *pictures: dict[str, str], samples: int = 1) -> list[str]:
+FAR_APART = {"holds": mixed(0.95), "wavers": mixed(0.55), "gives-in": mixed(0.1)}
+MANY = {f"t{number}": mixed(0.97 - 0.12 * number) for number in range(8)}
+HOLDS, WAVERS = "++ ++ ++ +- ++ ++", "-- +- -- -- +- --"
+
+
+def both_tracks(pictures: dict[str, str], *negative: dict[str, str]) -> Analysis:
     found = [
         one
-        for metric, picture in zip(METRICS, pictures, strict=False)
-        for one in outcomes(picture, metric=metric, samples=samples)
+        for metric, own in zip(METRICS, (pictures, *negative, pictures), strict=False)
+        for one in outcomes(own, metric=metric)
     ]
-    return [finding.text for finding in findings(analysed(found)) if finding.kind is kind]
+    return analysed(found)
 
 
-def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> None:
-    text, ranks = said(Certainty.SIGNIFICANT, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
-    approve(ranks)
-    approve(text)
-
-
-def test_what_one_track_says_alone_is_told_in_short() -> None:
-    holds, wavers = "++ ++ ++ +- ++ ++", "-- +- -- -- +- --"
-    pictures = {"holds": holds, "wavers": wavers}, {"holds": holds, "wavers": "+- -- +- ++ ++ +-"}
-    approve(said(Certainty.SIGNIFICANT, *pictures)[0])
-    alone = "alone: 1 of 1 difference between targets may be chance (6 scenarios)"
-    assert f"negative metrics {alone}" in said(Certainty.OPEN, *pictures)
-
-
-def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
-    pictures = {"holds": "++", "wavers": "--"}, {"holds": "++ +-", "wavers": "-- --"}
-    approve(said(Certainty.OPEN, *pictures))
-
-
-def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
-    alike, differing = (
-        {"one": "++ +- --", "other": "+- ++ --"},
-        {"one": "++ ++ --", "other": "+- ++ --"},
+def judged(*votes: tuple[str, int]) -> Analysis:
+    """Of verdicts of which the first is always a pass."""
+    return analysed(
+        [
+            replace(
+                outcome,
+                votes=tuple(
+                    CastVote(judge, number, outcome.passed if place else True)
+                    for place, (judge, number) in enumerate(votes)
+                ),
+            )
+            for outcome in outcomes({"holds": "+- ++ -+"})
+        ]
     )
-    assert any("differ by 0 points [−" in text for text in said(Certainty.OPEN, alike))
-    assert any("may be chance" in text for text in said(Certainty.OPEN, differing))
-    assert said(Certainty.SIGNIFICANT, {"one": "++ +- --", "other": "+- ++ --"}) == []
 
 
-def test_many_pairs_are_counted_and_the_leaders_named() -> None:
-    pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.92, 0.4, 0.2, 0.1))}
-    text, _ = said(Certainty.SIGNIFICANT, pictures)
-    approve(text)
+def said(analysis: Analysis) -> str:
+    brief = [size_words(analysis), *map(str, answer(analysis)), legend([analysis])]
+    return "\n".join([*brief, "in full:", *map(str, other_findings(analysis))])
 
 
-def test_ranks_are_said_where_any_is_ruled_out() -> None:
-    pictures = {"one": "++ +- --", "other": "+- ++ --"}
-    assert not any("rank" in text for text in said(Certainty.SIGNIFICANT, pictures))
-    assert not any("rank" in text for text in said(Certainty.OPEN, pictures))
-    shares = {"best": 0.95, "mid": 0.55, "low": 0.05}
-    pictures = {name: mixed(share) for name, share in shares.items()} | {"wide": mixed(0.55, 3)}
-    *_, ranks = said(Certainty.SIGNIFICANT, pictures)
-    approve(ranks)
+CASES: Mapping[str, Callable[[], Analysis]] = {
+    "nothing is scored": lambda: analysed([]),
+    "three targets far apart": lambda: both_tracks(FAR_APART),
+    "one pair that may be chance, and a gap": lambda: both_tracks(
+        {"one": "++ +- --", "other": "+- +- +-"}
+    ),
+    "what one track alone shows": lambda: both_tracks(
+        {"holds": HOLDS, "wavers": WAVERS}, {"holds": HOLDS, "wavers": "+- -- +- ++ ++ +-"}
+    ),
+    "more pairs than are named": lambda: both_tracks(MANY),
+    "a single scenario": lambda: analysed(outcomes({"one": "++", "other": "--"})),
+    "scenarios of one group": lambda: analysed(outcomes({"one": "+ - + + -", "other": "+ - + -"})),
+    "some unscored": lambda: both_tracks({"one": "++ +? --", "other": "+- ++ ??"}),
+    "samples that disagree, of many targets": lambda: analysed(
+        outcomes({f"t{n}": "++-- +-+- ++?+" for n in range(8)}, samples=2)
+    ),
+    "a metric that all pass": lambda: analysed(outcomes({"one": "++", "other": "+?", "no": "??"})),
+    "a metric that none passes": lambda: analysed(outcomes({"one": "--", "other": "-?"})),
+    "two judges": lambda: judged(("mild", 0), ("strict", 0)),
+    "two judges, one of them twice": lambda: judged(("mild", 0), ("strict", 0), ("strict", 1)),
+    "several benchmarks": lambda: overall(
+        [benchmark(f"b{n}", shares(a=0.95, b=0.3), shares(a=0.9, b=0.2)) for n in range(5)]
+    ),
+}
 
 
-def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -> None:
-    both = "++++ +-+- ++-- ++++ +-+-"
-    gaps = "none of 3 demographic gaps by age is significant: chance may explain every one"
-    assert gaps in said(Certainty.OPEN, {"one": both, "other": both})
-    cautions = said(Certainty.CAUTION, {"one": both, "other": both})
-    [caveat] = [text for text in cautions if "age" in text]
-    approve(caveat)
-    for picture, why in (
-        ("+ - + + -", "all that was scored is of one group, “younger”"),
-        ("+-", "fewer than two scored scenarios have several of its groups"),
-    ):
-        assert f"age: not tested: {why}" in said(
-            Certainty.CAUTION, {"one": picture, "other": picture}
-        )
-        assert not any("gap" in text for text in said(Certainty.OPEN, {"one": picture}))
-
-
-def test_too_few_scenarios_are_said() -> None:
-    texts = said(Certainty.CAUTION, {"holds": "++ ++", "wavers": "+- ++"})
-    approve(texts)
-    [unlike] = [
-        text
-        for text in said(Certainty.CAUTION, {"holds": "++ ++ ++ ++", "wavers": "+- ++"})
-        if "rates rest on" in text
-    ]
-    approve(unlike)
-
-
-@pytest.mark.parametrize(
-    "pictures",
-    [{"one": "++ -- +-"}, {"one": "?? ??", "other": "?? ??"}, {"one": "+", "other": "-"}],
-    ids=["one target", "no verdict", "one scenario"],
-)
-def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str]) -> None:
-    analysis = analysed(outcomes(pictures))
-    assert all(finding.kind is not Certainty.SIGNIFICANT for finding in findings(analysis))
+def test_answers_and_findings_read_as_approved() -> None:
+    approve("\n\n".join(f"# {name}\n{said(make())}" for name, make in CASES.items()))
 
 
 @pytest.mark.exhaustive
@@ -162,9 +145,7 @@ def test_a_hundred_targets_are_told_in_few_words() -> None:
     pictures = {f"t{n:02d}": mixed(1 - n / 99, 12, 2) for n in range(100)}
     analysis = analysed(outcomes(pictures))
     assert analysis.family.pairs == 4950
-    texts = [finding.text for finding in findings(analysis)]
-    approve(texts)
-    assert max(map(len, texts)) < 400
+    assert max(len(finding.text) for finding in findings(analysis)) < 400
 
 
 def test_what_the_marks_mean_is_said_with_the_family() -> None:
@@ -176,16 +157,6 @@ def test_what_the_marks_mean_is_said_with_the_family() -> None:
     assert marks_mean(analysed(alike)) == f"Nothing is significant, {among}."
 
 
-def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
-    texts = said(Certainty.CAUTION, {"holds": "+++? ++?-"})
-    approve(texts)
-
-
-def test_samples_that_disagree_are_said() -> None:
-    texts = said(Certainty.CAUTION, {"wavers": "++-- +-+- ++++"}, samples=2)
-    approve(texts)
-
-
 def test_where_only_one_answer_was_given_there_is_no_alpha_and_the_reason() -> None:
     always, wavers = analysed(
         outcomes({"always": "++ ++", "wavers": "+- ++"}, metric=METRICS[0], samples=2)
@@ -195,47 +166,3 @@ def test_where_only_one_answer_was_given_there_is_no_alpha_and_the_reason() -> N
     assert wavers.agreement is not None
     assert len(coefficients(wavers.agreement)) == 2
     assert NO_ALPHA not in coefficients(wavers.agreement)
-
-
-def test_what_concerns_many_targets_is_told_once() -> None:
-    pictures = {f"t{n}": "++-- +-+- ++?+" for n in range(8)} | {"t8": "+-+- +-+- +-+-"}
-    texts = said(Certainty.CAUTION, pictures, samples=2)
-    approve(texts)
-    assert len(texts) == 4
-
-
-def test_a_metric_without_signal_is_said() -> None:
-    told = "m01 does not separate the targets: every scored conversation "
-    for sign, how in (("+", "passes"), ("-", "fails")):
-        unscored = {"holds": f"{sign}{sign}", "wavers": f"{sign}?", "silent": "??"}
-        assert f"{told}{how}" in said(Certainty.CAUTION, unscored)
-
-
-def test_nothing_is_said_about_nothing() -> None:
-    assert findings(analysed([], targets=["holds", "wavers"])) == []
-
-
-def agreement_told(*votes: tuple[str, int], alike: bool = False) -> list[str]:
-    """The sentences on agreement where the first vote is always a pass."""
-    found = [
-        replace(
-            outcome,
-            votes=tuple(
-                CastVote(judge, number, outcome.passed if alike or place else True)
-                for place, (judge, number) in enumerate(votes)
-            ),
-        )
-        for outcome in outcomes({"holds": "+- ++ -+"})
-    ]
-    return [str(finding) for finding in findings(analysed(found)) if "agree in" in str(finding)]
-
-
-def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it() -> None:
-    [alone] = agreement_told(("mild", 0), ("strict", 0))
-    approve(alone)
-    told = agreement_told(("mild", 0), ("strict", 0), ("strict", 1))
-    assert not any("--replay" in one for one in told)
-
-
-def test_full_agreement_is_no_caution() -> None:
-    assert agreement_told(("mild", 0), ("strict", 0), ("strict", 1), alike=True) == []
