@@ -72,6 +72,16 @@ class InThreads:
 _IN_THREADS: Final = InThreads()
 
 
+async def done_by_threads(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of it, with no time going by until then: threads that the loop does not know, as
+    that of a store, carry it out, and the app would be drawn again and again meanwhile."""
+    task = asyncio.ensure_future(work)
+    running = _IN_THREADS.of(asyncio.get_running_loop())
+    running.add(task)
+    task.add_done_callback(running.discard)
+    return await task
+
+
 class Hurry:
     """By how much the time of what runs in a `HurriedLoop` is ahead of the machine's."""
 

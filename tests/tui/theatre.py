@@ -55,7 +55,7 @@ from engine.store.tables import (
     Verdict,
 )
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
-from tests.tui.idle import hurried
+from tests.tui.idle import done_by_threads, hurried
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
 from tui.state.run_status import Instant
@@ -286,7 +286,7 @@ class Theatre:
             connection.execute("UPDATE message SET text = 'something else' WHERE speaker = 'user'")
 
     async def write(self, *rows: StoredRow) -> list[int]:
-        return await self.store.write(*rows)
+        return await done_by_threads(self.store.write(*rows))
 
     async def note(self, kind: NoteKind, stage: Stage | None = None, text: str = "") -> None:
         await self.write(NoteRow(kind=kind, benchmark=BENCHMARK, stage=stage, text=text))
