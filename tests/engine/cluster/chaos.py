@@ -34,20 +34,14 @@ class Chaos(NamedTuple):
     """Calls with them."""
 
 
-def workers_killed(
-    root: Path, *, kills: int, rows: int, latency_ms: float, its_own: bool = False
-) -> Chaos:
+def workers_killed(root: Path, *, kills: int, rows: int, latency_ms: float) -> Chaos:
     """A run of so many conversations whose workers are killed so often, held against one without
-    workers: fails where a fact differs. `its_own` are those that the run itself starts."""
+    workers: fails where a fact differs."""
     with ProtocolServer(Settings(latency_ms=latency_ms)) as server, ExitStack() as stack:
         alone, many = (_workplace(root / name, server, rows) for name in ("alone", "many"))
         assert not alone.run("bread").stopped
         usual = server.counters.calls
         server.reset()
-        if its_own:
-            engine = stack.enter_context(Engine(many, "--workers", str(WORKERS)))
-            killed = _kill(engine, engine.workers, server, kills)
-            return _held(engine, alone, many, server, killed, usual)
         cluster = DaskCluster(root / "cluster")
         scheduler = stack.enter_context(cluster.scheduler())
         scheduler.until_told("Scheduler at:")
@@ -63,22 +57,11 @@ def workers_killed(
             return [process for worker in workers for process in worker.making_calls()]
 
         killed = _kill(engine, making_calls, server, kills)
-        return _held(engine, alone, many, server, killed, usual)
-
-
-def _held(
-    engine: Engine,
-    alone: Workplace,
-    many: Workplace,
-    server: ProtocolServer,
-    killed: int,
-    usual: int,
-) -> Chaos:
-    assert engine.wait() == 0, engine.told
-    assert scores(many) == scores(alone)
-    with many.reader() as reader:
-        audit.check_store(reader, "bread")
-    return Chaos(killed, usual, server.counters.calls)
+        assert engine.wait() == 0, engine.told
+        assert scores(many) == scores(alone)
+        with many.reader() as reader:
+            audit.check_store(reader, "bread")
+        return Chaos(killed, usual, server.counters.calls)
 
 
 def _kill(

@@ -12,6 +12,7 @@ from distributed import Client, Scheduler, Security, Worker
 from engine.cluster import dask_agents
 from engine.cluster.dask_agents import DaskSource
 from engine.cluster.pool import AgentHandle
+from engine.errors import InputError
 from tests.waiting import PATIENCE_S
 
 FOREVER_S = 3600
@@ -141,3 +142,14 @@ def test_a_worker_is_offered_once_though_its_earlier_agent_closes_late(
             await scheduler.close()
 
     asyncio.run(work())
+
+
+async def test_a_scheduler_is_refused_with_another_certificate_or_with_none_configured() -> None:
+    scheduler = await scheduler_here(Security.temporary())
+    try:
+        with pytest.raises(InputError, match="has another certificate than Dask's configuration"):
+            await dask_agents._client(scheduler.address, Security.temporary())
+    finally:
+        await scheduler.close()
+    with pytest.raises(InputError, match="names no certificates here"):
+        dask_agents._dask_security(scheduler.address)

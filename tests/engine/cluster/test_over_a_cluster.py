@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import DONE, STOPPED
+from engine.errors import DONE
 from tests.engine.cluster.processes import DaskCluster
 from tests.engine.cluster.test_workers_here import ROWS, Engine, workplace
 from tests.engine.commands import crosswind
@@ -82,27 +82,3 @@ def test_a_run_outlives_its_scheduler_and_waits_for_workers(
     for secret in (CANARY, HEADER_CANARY):
         assert not any(secret.encode() in text for text in shown)
     assert {call.headers["x-own-key"] for call in place.server.calls} == {HEADER_CANARY}
-
-
-def test_a_scheduler_with_another_certificate_gets_nothing_and_the_run_can_be_stopped(
-    place: Workplace, cluster: DaskCluster, tmp_path: Path
-) -> None:
-    stranger = DaskCluster(tmp_path / "stranger")
-    with ExitStack() as stack:
-        stack.enter_context(cluster.scheduler()).until_told("Scheduler at:")
-        engine = stack.enter_context(Engine(place, environ=stranger.environ))
-        until_it_waits(place, "has another certificate")
-        crosswind(place.root, "stop")
-        assert engine.wait(PATIENCE_S) == STOPPED, engine.told
-    assert place.server.counters.calls == 0
-
-
-def test_a_run_without_certificates_says_where_dask_has_them(
-    place: Workplace, cluster: DaskCluster
-) -> None:
-    with ExitStack() as stack:
-        stack.enter_context(cluster.scheduler()).until_told("Scheduler at:")
-        engine = stack.enter_context(Engine(place))
-        until_it_waits(place, "Dask's configuration names no certificates here")
-        crosswind(place.root, "stop")
-        assert engine.wait(PATIENCE_S) == STOPPED, engine.told

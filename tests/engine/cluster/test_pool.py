@@ -96,6 +96,38 @@ def test_the_same_comes_of_it_as_without_agents(place: Workplace, tmp_path: Path
     assert outcomes(place) == outcomes(alone)
 
 
+def test_a_budget_holds_to_the_call_over_all_agents(place: Workplace, tmp_path: Path) -> None:
+    def dear(name: str) -> dict[str, Any]:
+        # a limit for each answer: without one, a call might cost more than half of what there is
+        price, params = {"input": 1_000.0, "output": 1_000.0}, {"max_tokens": 400}
+        return place.model(name, price=price, params=params)
+
+    def price(place: Workplace, **run: Any) -> None:
+        roles: dict[str, Any] = {
+            f"{role}_model": dear(role) for role in ("user", "evaluator", "generator")
+        }
+        run["concurrency"] = {"gen_scenarios": 1, "simulate": 3, "evaluate": 2}
+        place.configure([{"id": "good", **dear("steadfast")}], **roles, run=run)
+
+    def spent(place: Workplace) -> tuple[int, float]:
+        with place.reader() as reader:
+            used = [reader.usage("bread", stage) for stage in Stage]
+        return sum(one.calls for one in used), sum(one.cost_usd or 0.0 for one in used)
+
+    alone = workplace(tmp_path / "alone", place.server)
+    price(alone)
+    assert not alone.run("bread").stopped
+    usual, usd = spent(alone)
+    place.server.reset()
+    budget = round(0.9 * usd, 2)
+    price(place, budget=budget)
+    assert run_with(place, agent("one"), agent("two"))[0].stopped
+    calls, cost = spent(place)
+    assert place.server.counters.calls == calls < usual
+    assert 0 < cost <= budget
+    assert place.server.counters.concurrent_max <= 5
+
+
 @pytest.mark.exhaustive
 def test_where_a_server_asks_one_agent_to_wait_all_of_them_wait(
     tmp_path: Path, server: ProtocolServer

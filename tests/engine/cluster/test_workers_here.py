@@ -8,12 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from engine.benchmark import Stage
 from engine.errors import STOPPED
 from tests.approval import approve
 from tests.engine.cluster.processes import makes_calls
@@ -125,52 +123,6 @@ def test_a_run_one_of_whose_workers_is_killed_equals_one_without_workers(
         assert HEADER_CANARY.encode() not in held
 
 
-def priced(place: Workplace, **limits: Any) -> None:
-    """At most five calls at once: three in conversations, two of the judge. A call is dear."""
-
-    def model(name: str) -> dict[str, Any]:
-        # a limit for each answer: without one, a call might cost more than half of what there is
-        return place.model(
-            name, price={"input": 1_000.0, "output": 1_000.0}, params={"max_tokens": 400}
-        )
-
-    roles: dict[str, Any] = {
-        f"{role}_model": model(role) for role in ("user", "evaluator", "generator")
-    }
-    at_once = {"gen_scenarios": 1, "simulate": 3, "evaluate": 2}
-    run = {"concurrency": at_once, **limits}
-    place.configure([{"id": "good", **model("steadfast")}], **roles, run=run)
-
-
-def spent(place: Workplace) -> tuple[int, float]:
-    """Calls that are stored, and US dollars."""
-    with place.reader() as reader:
-        used = [reader.usage("bread", stage) for stage in Stage]
-    return sum(one.calls for one in used), sum(one.cost_usd or 0.0 for one in used)
-
-
-def test_limits_and_budget_hold_to_the_call_over_all_workers(
-    server: ProtocolServer, tmp_path: Path
-) -> None:
-    alone, many = workplace(tmp_path / "alone", server), workplace(tmp_path / "many", server)
-    server.settings = Settings()
-    priced(alone)
-    assert not alone.run("bread").stopped
-    usual, usd = spent(alone)
-    server.reset()
-    server.settings = Settings(latency_ms=150, cap=5)
-    budget = round(0.9 * usd, 2)
-    priced(many, budget=budget)
-    with Engine(many, "--workers", "2") as engine:
-        assert engine.wait(PATIENCE_S) == STOPPED, engine.told
-    calls, cost = spent(many)
-    assert 2 <= server.counters.concurrent_max <= 5
-    assert server.counters.refusals == 0
-    assert server.counters.calls == calls < usual
-    assert 0 < cost <= budget
-    assert "has no room" in engine.told
-
-
 def test_with_the_engine_its_workers_end_and_nothing_more_is_asked(
     server: ProtocolServer, tmp_path: Path
 ) -> None:
@@ -194,21 +146,6 @@ def asking(process: psutil.Process, server: ProtocolServer) -> int:
 
 def _runs(process: psutil.Process) -> bool:
     return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-
-
-def test_a_run_without_workers_loads_nothing_of_theirs(
-    server: ProtocolServer, tmp_path: Path
-) -> None:
-    server.settings = Settings()
-    place = workplace(tmp_path / "alone", server)
-    words = ["run", "--headless", "--yes", "--workspace", str(place.root)]
-    code = (
-        "import sys\nfrom engine.cli.main import main\n"
-        f"main({words!r})\nprint(sorted({{'distributed', 'dask', 'tornado'}} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert server.counters.calls
 
 
 @pytest.mark.parametrize("number", ["0", "65", "two"])
