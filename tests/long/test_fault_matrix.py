@@ -1,5 +1,5 @@
 """Every fault at each moment of each kind of call over both protocols: the tests for every day take
-a sixth of it."""
+a twelfth of it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from tests.engine.wire.workplace import Workplace
 from tests.protocol_server.server import ProtocolServer
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture
 def place(request: pytest.FixtureRequest, server: ProtocolServer, tmp_path: Path) -> Workplace:
-    """Over both protocols, one after the other."""
-    return Workplace(tmp_path / "workspace", server, source=request.param)
+    """Over OpenAI's protocol, unless a test is marked with `BOTH_PROTOCOLS`."""
+    source = getattr(request, "param", "openai")
+    return Workplace(tmp_path / "workspace", server, source=source)

@@ -17,7 +17,7 @@ from engine.pipeline.planner import Planner
 from tests.approval import approve, lines_with
 from tests.engine.commands import command, crosswind
 from tests.engine.wire import audit
-from tests.engine.wire.workplace import ONE_PROTOCOL, VARIABLES, Workplace, metric, scenario
+from tests.engine.wire.workplace import BOTH_PROTOCOLS, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.settings import Settings
 
@@ -40,6 +40,7 @@ def bodies(place: Workplace, role: Role) -> list[dict[str, Any]]:
     ]
 
 
+@BOTH_PROTOCOLS
 def test_it_is_in_every_request_of_its_model_and_in_no_other(place: Workplace) -> None:
     kwargs = {"chat_template_kwargs": {"enable_thinking": False}}
     judge = place.model("evaluator", extra_body=kwargs)
@@ -57,6 +58,7 @@ def test_it_is_in_every_request_of_its_model_and_in_no_other(place: Workplace) -
         assert not {*ROUTED, *kwargs} & {*body}
 
 
+@BOTH_PROTOCOLS
 def test_nothing_in_it_takes_the_place_of_what_is_sent_anyway(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +84,6 @@ def stale(place: Workplace) -> set[tuple[WorkReason, str, str | None]]:
     return {(one.why, one.stage.value, one.detail) for one in plan.stale}
 
 
-@ONE_PROTOCOL
 def test_what_changes_in_it_makes_stale_what_was_made_with_it(place: Workplace) -> None:
     prepare(place, target={"extra_body": ROUTED})
     place.run("bread")
@@ -142,7 +143,6 @@ def test_a_variable_in_it_is_sent_and_kept_nowhere(
         assert TENANT.encode() not in content, name
 
 
-@ONE_PROTOCOL
 def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +159,6 @@ def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
     assert "the variable TENANT" in told.words
 
 
-@ONE_PROTOCOL
 def test_the_doctor_says_where_a_variable_in_it_comes_from(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

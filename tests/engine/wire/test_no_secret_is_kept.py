@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import pytest
-
 from tests.engine.wire.workplace import (
     CANARY,
     HEADER_CANARY,
@@ -20,7 +18,7 @@ from tests.engine.wire.workplace import (
     metric,
     scenario,
 )
-from tests.protocol_server.faults import Detail, Fault, first
+from tests.protocol_server.faults import Detail, Fault, always, first
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 from tests.waiting import PATIENCE_S
@@ -64,29 +62,35 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(
-    ("source", "api"), [("openai", None), ("openai", "responses"), ("anthropic", None)]
-)
-def test_no_fault_leaves_a_secret_anywhere(source: str, api: str | None, tmp_path: Path) -> None:
+PROTOCOLS: Final = {
+    "chat": ("openai", None),
+    "responses": ("openai", "responses"),
+    "messages": ("anthropic", None),
+}
+
+
+def test_no_fault_leaves_a_secret_anywhere(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
-    names = {fault: f"struck-{fault.value.replace('_', '-')}" for fault in STRUCK}
+    names = {
+        (fault, protocol): f"{protocol}-{fault.value.replace('_', '-')}"
+        for fault in STRUCK
+        for protocol in PROTOCOLS
+    }
     aliases = dict.fromkeys(names.values(), "steadfast")
     with ProtocolServer(Settings(aliases=aliases)) as server:
-        place = Workplace(root, server, source, headers=True)
-        # a temperature, for there to be a parameter that can be refused
-        targets = [
-            {"id": name, **place.model(name, params={"temperature": 0.5}, api=api)}
-            for name in names.values()
-        ]
-        place.configure(targets, turns=1)
+        place = Workplace(root, server, headers=True)
+        targets = []
+        for (_, protocol), name in names.items():
+            source, api = PROTOCOLS[protocol]
+            # a temperature, for there to be a parameter that can be refused
+            model = place.model(name, source, params={"temperature": 0.5}, api=api)
+            targets.append({"id": name, **model})
+        place.configure(targets, turns=1, simulate=42, evaluate=42)
         place.define("bread", "About bread.", [metric(1, "Honest.")])
         place.stage("bread", [scenario(1, turns=1)])
-        for fault, once in STRUCK.items():
-            detail = Detail(after=2, retry_after="0.2")
-            if once:
-                server.plan(fault, names[fault], first, detail)
-            else:
-                server.plan(fault, names[fault], detail=detail)
+        for (fault, _), name in names.items():
+            when = first if STRUCK[fault] else always
+            server.plan(fault, name, when, Detail(after=2, retry_after="0.2"))
         done = subprocess.run(
             [sys.executable, "-c", COMMAND, "run", "--headless", "--yes", "--workspace", str(root)],
             env={**os.environ, **VARIABLES, "CROSSWIND_DEBUG": "1", "PYTHONASYNCIODEBUG": "1"},

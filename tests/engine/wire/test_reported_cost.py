@@ -13,7 +13,7 @@ from engine.benchmark import CostOrigins
 from tests.approval import approve
 from tests.engine.commands import crosswind, printed_data
 from tests.engine.wire import audit
-from tests.engine.wire.workplace import Workplace, metric, scenario
+from tests.engine.wire.workplace import BOTH_PROTOCOLS, Workplace, metric, scenario
 from tests.protocol_server.settings import Settings
 
 
@@ -38,6 +38,7 @@ def answered(place: Workplace) -> list[Mapping[str, Any]]:
     return [one for one in attempts if one["outcome"] == "answer"]
 
 
+@BOTH_PROTOCOLS
 def test_it_is_the_cost_wherever_costs_are_told(place: Workplace) -> None:
     place.server.settings = Settings(cost=0.25)
     assert place.run("bread").failed == 0

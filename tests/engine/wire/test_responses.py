@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,8 +15,8 @@ from tests.engine.wire.batched import NAME, judged_usd, prepare, verdicts
 from tests.engine.wire.cases import SILENT
 from tests.engine.wire.workplace import CANARY, Workplace, watchful
 from tests.late import openai
-from tests.protocol_server.faults import Fault, nth
-from tests.protocol_server.request import CHAT_PATH, RESPONSES_PATH
+from tests.protocol_server.faults import Fault, first, nth
+from tests.protocol_server.request import CHAT_PATH, RESPONSES_PATH, Request
 from tests.protocol_server.responses_wire import THOUGHT
 from tests.protocol_server.server import ProtocolServer
 
@@ -72,46 +73,40 @@ def test_it_is_judged_in_batches_too(place: Workplace) -> None:
     assert len(verdicts(place)) == 3
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        *(Fault.ERROR_EVENT, Fault.RESET_MIDWAY, Fault.CUT_MIDWAY, Fault.NO_FINISH),
-        *(Fault.HALF_EVENT, Fault.JSON_BODY, Fault.SERVER_ERROR, Fault.RATE_LIMITED),
-        Fault.REJECTS_JSON_SCHEMA,
-    ],
+AGAIN = (
+    *(Fault.ERROR_EVENT, Fault.RESET_MIDWAY, Fault.CUT_MIDWAY, Fault.NO_FINISH),
+    *(Fault.HALF_EVENT, Fault.JSON_BODY, Fault.SERVER_ERROR, Fault.RATE_LIMITED),
+    *(Fault.REJECTS_JSON_SCHEMA, *SILENT),
 )
-def test_what_goes_wrong_is_made_again_and_stored_once(place: Workplace, fault: Fault) -> None:
-    spoken(place)
-    place.server.plan(fault, "evaluator", nth(2))
-    assert not place.run(NAME).failed
-    assert len(verdicts(place)) == 3
 
 
-@pytest.mark.parametrize("fault", SILENT)
-def test_its_deadlines_are_those_of_every_call(place: Workplace, fault: Fault) -> None:
-    spoken(place)
+def test_what_goes_wrong_is_made_again_and_stored_once(place: Workplace) -> None:
+    """A fault at the verdict of each conversation, silence among them."""
+
+    def concerns(number: int) -> Callable[[Request], bool]:
+        return lambda asked: (
+            asked.role is Role.EVALUATOR
+            and any(f"think. ({number})" in message.text for message in asked.messages)
+        )
+
+    prepare(place, batch=False, metrics=len(AGAIN), api="responses")
     place.retry_policy = watchful(1.0)
-    place.server.plan(fault, "evaluator", nth(2))
+    for number, fault in enumerate(AGAIN, 1):
+        place.server.plan(fault, concerns(number), first)
     assert not place.run(NAME).failed
-    assert len(verdicts(place)) == 3
+    assert len(verdicts(place)) == len(AGAIN)
+    assert place.server.counters.by_outcome.keys() >= {fault.value for fault in AGAIN}
 
 
-@pytest.mark.parametrize(
-    ("fault", "finish"),
-    [
-        (Fault.REFUSAL, "refusal"),
-        (Fault.CONTENT_FILTER, "content_filter"),
-        (Fault.LENGTH, "length"),
-    ],
-)
-def test_how_a_reply_ends_is_kept(place: Workplace, fault: Fault, finish: str) -> None:
+def test_how_a_reply_ends_is_kept(place: Workplace) -> None:
     spoken(place)
-    place.server.plan(fault, "steadfast", nth(1))
+    for number, fault in enumerate((Fault.REFUSAL, Fault.CONTENT_FILTER, Fault.LENGTH), 1):
+        place.server.plan(fault, "steadfast", nth(number))
     place.run(NAME)
     with place.reader() as reader:
         takes = reader.takes(NAME)
         ends = {message.finish for take in takes for message in reader.messages(take.seq)}
-    assert finish in ends
+    assert ends >= {"refusal", "content_filter", "length"}
 
 
 def test_a_refused_summary_is_not_asked_for_again(place: Workplace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,15 +42,16 @@ PASSING: Final = (
     Fault.STALL_MIDWAY,
     Fault.STALL_WITH_PINGS,
 )
-SAMPLES: Final = {"openai": "sycophancy", "anthropic": "own-judgement"}
+NAME: Final = "sycophancy"
 # silence is watched for in real time, and a busy machine, on which any answer may seem to be one,
 # is not to be taken for a silent model
 WATCHFUL: Final = RetryPolicy(first_token_s=1.5, between_s=1.5, stalls=100, trying_s=1e9)
 
 
 def sample(root: Path, like: Workplace) -> Workplace:
-    """The samples with every model behind the server."""
-    place = Workplace(root, like.server, like.source, retry_policy=WATCHFUL)
+    """The samples with every model behind the server, over one protocol and the other in turn."""
+    place = Workplace(root, like.server, retry_policy=WATCHFUL)
+    sources = cycle(("openai", "anthropic"))
     shutil.copytree(Path(sample_benchmarks.__path__[0]), root)
     config: dict[str, Any] = yaml.safe_load((root / "config.yaml").read_text("utf-8"))
     for spec in (
@@ -57,7 +59,7 @@ def sample(root: Path, like: Workplace) -> Workplace:
         *config["targets"],
         *config["models"].values(),
     ):
-        spec.update(place.model(spec["model"]))
+        spec.update(place.model(spec["model"], next(sources)))
         del spec["params"]
     config["generation"] = {"scenarios_per_metric": 1, "turns": 3, "num_samples": 1}
     (root / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
@@ -77,15 +79,14 @@ def each(number: int) -> When:
 
 @pytest.mark.exhaustive
 def test_faults_that_pass_change_no_byte_of_the_scores(place: Workplace, tmp_path: Path) -> None:
-    name = SAMPLES[place.source]
     calm = sample(tmp_path / "calm", place)
-    assert calm.run(name).failed == 0
+    assert calm.run(NAME).failed == 0
     undisturbed = place.server.counters.requests
     place.server.reset()
     rough = sample(tmp_path / "rough", place)
     for number, fault in enumerate(PASSING):
         place.server.plan(fault, None, each(number), Detail(every_ms=50))
-    assert rough.run(name).failed == 0
+    assert rough.run(NAME).failed == 0
     seen = place.server.counters.by_outcome
     assert all(seen[fault.value] >= 1 for fault in PASSING), seen
     struck = sum(seen[fault.value] for fault in PASSING)
@@ -93,4 +94,4 @@ def test_faults_that_pass_change_no_byte_of_the_scores(place: Workplace, tmp_pat
     assert len(scores(rough)) == 3
     assert scores(rough) == scores(calm)
     with rough.reader() as reader:
-        audit.check_store(reader, name)
+        audit.check_store(reader, NAME)

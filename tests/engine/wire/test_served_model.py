@@ -16,7 +16,7 @@ from engine.store.reader import Reader
 from tests.approval import approve
 from tests.engine.commands import crosswind, printed_data
 from tests.engine.wire import audit
-from tests.engine.wire.workplace import Workplace, metric, scenario
+from tests.engine.wire.workplace import BOTH_PROTOCOLS, Workplace, metric, scenario
 from tests.protocol_server.faults import Detail, Fault, When, always
 from tests.protocol_server.settings import Settings
 
@@ -123,6 +123,7 @@ def test_it_is_exported_in_every_format(place: Workplace) -> None:
     approve(text)
 
 
+@BOTH_PROTOCOLS
 def test_only_the_same_model_can_be_asked_for(place: Workplace) -> None:
     one_target(place, rows=2, served_model="same")
     answers_as(place, "mock-beta")

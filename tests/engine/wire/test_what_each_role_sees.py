@@ -6,7 +6,7 @@ import json
 
 from engine.benchmark import Role
 from engine.providers.model import MessageRole
-from tests.engine.wire.workplace import CANARY, HEADER_CANARY, Workplace
+from tests.engine.wire.workplace import BOTH_PROTOCOLS, CANARY, HEADER_CANARY, Workplace
 from tests.protocol_server.request import Request
 
 METRIC = {
@@ -62,6 +62,7 @@ def held(request: Request) -> str:
     return json.dumps(request.body, ensure_ascii=False)
 
 
+@BOTH_PROTOCOLS
 def test_a_target_sees_its_prompt_and_what_was_said(place: Workplace) -> None:
     sent = by_role(place)
     first, second = sent[Role.TARGET]
@@ -104,6 +105,7 @@ def test_a_user_model_is_told_of_no_turn_but_the_present_one(place: Workplace) -
     assert second.in_midst
 
 
+@BOTH_PROTOCOLS
 def test_an_evaluator_sees_transcript_and_definition(place: Workplace) -> None:
     sent = by_role(place)
     with place.reader() as reader:
@@ -121,6 +123,7 @@ def test_an_evaluator_sees_transcript_and_definition(place: Workplace) -> None:
         assert "negative" not in held(request)
 
 
+@BOTH_PROTOCOLS
 def test_keys_and_headers_go_to_every_role_and_the_key_into_no_body(place: Workplace) -> None:
     for requests in by_role(place).values():
         for request in requests:

@@ -32,8 +32,8 @@ HEADER_CANARY: Final = "header-canary-9876543210"
 VARIABLES: Final = {"CANARY_KEY": CANARY, "CANARY_HEADER": HEADER_CANARY}
 MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generator"}
 
-ONE_PROTOCOL: Final = pytest.mark.parametrize("place", ["openai"], indirect=True)
-"""For what a protocol has no part in."""
+BOTH_PROTOCOLS: Final = pytest.mark.parametrize("place", ["openai", "anthropic"], indirect=True)
+"""For what the two protocols write in their own ways."""
 
 UNHURRIED: Final = RetryPolicy(tries=3, refused_s=300, trying_s=1e9, unreachable_s=60)
 """Watched by a clock that nobody waits for: only silence takes real time, and here none is short
