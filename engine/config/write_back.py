@@ -1,29 +1,22 @@
 """Writes metrics into a `benchmark.yaml` and leaves all its other text as it was; and turns
 a metric or a scenario into YAML for a person's editor, which `review_shapes` reads back.
 
-Only the lines of metrics that change are rewritten: an unchanged metric keeps its lines, and an
-edited one keeps its comments and unknown keys. Dumping the whole file, even with a library that
-keeps comments, would change its line breaks and quotes.
+Only what changes is rewritten: an unchanged metric keeps its lines, and an edited one all but the
+values that differ. Dumping the whole file would change its comments, line breaks and quotes.
 """
 
 from __future__ import annotations
 
 import codecs
-import io
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final
 
 import yaml
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError as RoundTripError
-from ruamel.yaml.scalarstring import (
-    DoubleQuotedScalarString,
-    FoldedScalarString,
-    LiteralScalarString,
-)
 
 from engine.benchmark import Metric, Scenario, When, name_fault
 from engine.config.benchmark_file import Definition, definition_of, load_definition
@@ -44,9 +37,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader that the file was read with: the two disagree on some tabs."""
 _RESOLVER: Final[Any] = yaml.SafeLoader("")
 
-
-Style = Callable[[str], Any]
-"""Gives a text its YAML style. Within braces only quotes work: nothing can be folded there."""
+_Value = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +45,12 @@ class _MetricEntry:
     """One metric as it stands in the file."""
 
     metric: Metric
+    node: Any
     lead: str
-    """Blank lines and comments above it."""
-    lines: str
-    """Its own lines, to the last line end."""
+    """Blank lines and comments above it, and its indentation within brackets."""
+    begin: int
+    end: int
+    """Of its own text; of a metric in lines, to the last line end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +61,8 @@ class _FileLayout:
     """The text up to the first metric's own lines."""
     entries: tuple[_MetricEntry, ...]
     tail: str
-    margin: int
-    """The indentation of the file's keys."""
+    column: int
+    """The indentation of the metrics' dashes."""
     offset: int
     """The indentation of a list's dashes, from their key."""
     line_end: str
@@ -119,8 +112,8 @@ def _content_with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metr
     mark = "\ufeff" if raw.startswith(codecs.BOM_UTF8) else ""
     text = raw.decode("utf-8-sig")
     try:
-        new = text_with_metrics(text, before.metrics, metrics)
-    except ValueError:
+        new = _with_metrics(text, before.metrics, metrics)
+    except yaml.YAMLError:
         new = ""
     if not _differ_in_metrics_only(text, new, metrics, before.path):
         what = "the metrics cannot be written without changing more than them; nothing was written"
@@ -190,57 +183,34 @@ def _join_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def text_with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
-    """`text` with its metrics, which are `standing`, replaced by `metrics`.
-
-    Raises ValueError where the text is written in a style that this cannot preserve.
-    """
-    try:
-        return _with_metrics(text, standing, metrics)
-    except (yaml.YAMLError, RoundTripError) as error:
-        raise ValueError("the parts of this file cannot be read by themselves") from error
-
-
 def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
-    # two libraries: PyYAML knows the position of each node but drops comments, ruamel.yaml keeps
-    # comments but does not know positions
-    root = yaml.compose(text, Loader=_LOADER)
-    if not isinstance(root, yaml.MappingNode) or root.flow_style:
-        return _dumped_whole(text, metrics)
+    """`text` with its metrics, which are `standing`, replaced by `metrics`."""
+    root: Any = yaml.compose(text, Loader=_LOADER)
+    if root.flow_style:
+        # a file in braces has no lines to keep
+        rest = {key: value for key, value in yaml.safe_load(text).items() if key != KEY}
+        text, standing = yaml.safe_dump(rest, sort_keys=False, allow_unicode=True), ()
+        root = yaml.compose(text, Loader=_LOADER)
     layout = _layout(text, root, standing)
     known = {entry.metric.id: entry for entry in layout.entries}
     pieces = [
-        _metric_text(metric, known.get(metric.id), layout, is_first=number == 0)
+        _metric_lines(metric, known.get(metric.id), text, layout, is_first=number == 0)
         for number, metric in enumerate(metrics)
     ]
     return layout.head + "".join(pieces) + layout.tail
 
 
-def _dumped_whole(text: str, metrics: Sequence[Metric]) -> str:
-    """The whole file dumped again, for one in braces, which has no lines to keep."""
-    whole = round_trip(_STEP)
-    data = whole.load(text)
-    data[KEY] = [_new_node(metric, DoubleQuotedScalarString) for metric in metrics]
-    written = io.StringIO()
-    whole.dump(data, written)
-    return written.getvalue()
-
-
-def _metric_text(
-    metric: Metric, before: _MetricEntry | None, layout: _FileLayout, *, is_first: bool
+def _metric_lines(
+    metric: Metric, before: _MetricEntry | None, text: str, layout: _FileLayout, *, is_first: bool
 ) -> str:
     if before is None or not _is_edit(before.metric, metric):
-        return ("" if is_first else layout.line_end) + _node_text(
-            _new_node(metric, scalar_text), layout
-        )
+        return ("" if is_first else layout.line_end) + _new_lines(metric, layout)
     # the blank line between two metrics belongs above the second
     lead = before.lead.lstrip("\r\n") if is_first else before.lead
-    if before.metric == metric:
-        # unchanged: keeps a person's line breaks and quotes
-        return lead + before.lines
-    [node] = round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
-    _update(node, before.metric, metric)
-    return lead + _node_text(node, layout)
+    lines = text[before.begin : before.end]
+    for begin, end, new in sorted(_changes(text, before, metric, layout), reverse=True):
+        lines = lines[: begin - before.begin] + new + lines[end - before.begin :]
+    return lead + lines + (layout.line_end if before.node.flow_style else "")
 
 
 def _is_edit(before: Metric, after: Metric) -> bool:
@@ -248,24 +218,71 @@ def _is_edit(before: Metric, after: Metric) -> bool:
     return before.name == after.name or before.definition == after.definition
 
 
+def _values(metric: Metric) -> dict[str, _Value]:
+    return {
+        "id": metric.id,
+        "name": metric.name,
+        "type": str(metric.track),
+        "definition": metric.definition,
+        "examples": metric.examples,
+        "when": metric.when.value,
+    }
+
+
+def _new_lines(metric: Metric, layout: _FileLayout) -> str:
+    values = _values(metric)
+    if not metric.examples:
+        del values["examples"]
+    if metric.when is When.ANYWHERE:
+        del values["when"]
+    margin = " " * layout.column
+    written = _fields_text(values, layout.column + _STEP, layout.offset, layout.line_end)
+    return f"{margin}- {written.lstrip()}"
+
+
+def _changes(
+    text: str, before: _MetricEntry, after: Metric, layout: _FileLayout
+) -> Iterator[tuple[int, int, str]]:
+    """Where text begins and ends that gives way, and what comes in its place."""
+    old, new = _values(before.metric), _values(after)
+    pairs = {key.value: (key, value) for key, value in before.node.value}
+    column: int = before.node.start_mark.column
+    for key in new:
+        if old[key] == new[key]:
+            continue
+        if before.node.flow_style:
+            field = f"{key}: {_flow_text(new[key])}"
+        else:
+            field = _field_text(key, new[key], column, layout.offset, layout.line_end)
+        if key in pairs:
+            yield pairs[key][0].start_mark.index, _end_of_value(text, pairs[key][1]), field
+        elif before.node.flow_style:
+            yield before.end - 1, before.end - 1, f", {field}"
+        else:
+            break_before = "" if text[: before.end].endswith("\n") else layout.line_end
+            whole = f"{break_before}{' ' * column}{field}{layout.line_end}"
+            yield before.end, before.end, whole
+
+
 def _layout(text: str, root: yaml.MappingNode, standing: Sequence[Metric]) -> _FileLayout:
     line_end = "\r\n" if "\r\n" in text else "\n"
     key, value = next(((k, v) for k, v in root.value if k.value == KEY), (None, None))
     margin = root.start_mark.column
     offset = _dash_offset(root, key, value)
+    style = (margin + offset, offset, line_end)
     if key is None or value is None:
         head, tail = _cut_at_end(text, root, line_end)
         head += f"{' ' * margin}{KEY}:{line_end}"
-        return _FileLayout(head, (), tail, margin, offset, line_end)
+        return _FileLayout(head, (), tail, *style)
     if isinstance(value, yaml.SequenceNode) and not value.flow_style:
-        return _FileLayout(*_cut_around_lines(text, value, standing), margin, offset, line_end)
+        return _FileLayout(*_cut_around_lines(text, value, standing), *style)
     head, tail = _cut_around_value(text, value, line_end)
-    indent = " " * (margin + offset)
+    dash = " " * (margin + offset) + "- "
     entries = [
-        _MetricEntry(metric, "", f"{indent}- {_text_of(text, node)}{line_end}")
+        _MetricEntry(metric, node, dash, node.start_mark.index, node.end_mark.index)
         for metric, node in zip(standing, value.value if standing else (), strict=True)
     ]
-    return _FileLayout(head, tuple(entries), tail, margin, offset, line_end)
+    return _FileLayout(head, tuple(entries), tail, *style)
 
 
 def _cut_at_end(text: str, root: yaml.MappingNode, line_end: str) -> tuple[str, str]:
@@ -296,28 +313,28 @@ def _cut_around_lines(
         match = dash.search(text, end)
         begin = match.start() if match else end
         lead, end = text[end:begin], _end_of_content(text, node)
-        entries.append(_MetricEntry(metric, lead, text[begin:end]))
+        entries.append(_MetricEntry(metric, node, lead, begin, end))
     return text[:first], tuple(entries), text[end:]
 
 
 def _end_of_content(text: str, node: yaml.Node) -> int:
     """The end of the last line of a value; comments below it are not part of it."""
     leaf = _last_leaf(node)
+    if _keeps_line_ends(text, leaf):
+        end: int = leaf.end_mark.index
+        return end
+    return _end_of_line(text, _end_of_value(text, leaf))
+
+
+def _end_of_value(text: str, node: yaml.Node) -> int:
+    leaf = _last_leaf(node)
     end: int = leaf.end_mark.index
-    if _is_block_text(leaf):
-        if _keeps_line_ends(text, leaf):
-            return end
-        end = len(text[:end].rstrip())
-    return _end_of_line(text, end)
+    return len(text[:end].rstrip()) if _is_block_text(leaf) else end
 
 
 def _end_of_line(text: str, index: int) -> int:
     newline = text.find("\n", index)
     return len(text) if newline < 0 else newline + 1
-
-
-def _text_of(text: str, node: yaml.Node) -> str:
-    return text[node.start_mark.index : node.end_mark.index]
 
 
 def _last_leaf(node: yaml.Node) -> Any:
@@ -356,72 +373,49 @@ def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
             yield from _pairs(member)
 
 
-def round_trip(offset: int) -> YAML:
-    """A writer that indents the dashes of a list by `offset` and breaks no line."""
-    yaml_library = YAML()
-    yaml_library.preserve_quotes = True
-    # by default ruamel.yaml folds plain text at 80 columns
-    yaml_library.width = _NO_LINE
-    yaml_library.indent(mapping=_STEP, sequence=offset + _STEP, offset=offset)
-    return yaml_library
+def _fields_text(values: Mapping[str, _Value], column: int, offset: int, line_end: str) -> str:
+    """A mapping in lines, each to its end."""
+    margin = " " * column
+    fields = (_field_text(key, value, column, offset, line_end) for key, value in values.items())
+    return "".join(f"{margin}{field}{line_end}" for field in fields)
 
 
-def _node_text(node: Any, layout: _FileLayout) -> str:
-    written = io.StringIO()
-    round_trip(layout.offset).dump({KEY: [node]}, written)
-    # ruamel.yaml indents a list only below a key, so it gets one, whose line is dropped here, as is
-    # the mark that it puts at the end of a document with an open scalar
-    _, *lines = written.getvalue().removesuffix("...\n").splitlines()
-    margin = " " * layout.margin
-    return "".join((margin + line if line else "") + layout.line_end for line in lines)
+def _field_text(key: str, value: _Value, column: int, offset: int, line_end: str) -> str:
+    """A key in this column with its value, whose further lines are indented."""
+    if isinstance(value, str):
+        return f"{key}: {_scalar_text(value, column + _STEP, line_end)}"
+    if not value:
+        return f"{key}: []"
+    place = column + offset
+    members = (f"- {_scalar_text(member, place + _STEP, line_end)}" for member in value)
+    return line_end.join([f"{key}:", *(" " * place + member for member in members)])
 
 
-def _new_node(metric: Metric, style: Style) -> dict[str, Any]:
-    node: dict[str, Any] = {
-        "id": scalar_text(metric.id),
-        "name": style(metric.name),
-        "type": str(metric.track),
-        "definition": style(metric.definition),
-    }
-    if metric.examples:
-        node["examples"] = [style(example) for example in metric.examples]
-    _put_when(node, metric)
-    return node
+def _flow_text(value: _Value) -> str:
+    """A value within braces, where nothing can be folded."""
+    if isinstance(value, str):
+        return _quoted(value)
+    return f"[{', '.join(map(_quoted, value))}]"
 
 
-def _put_when(node: Any, metric: Metric) -> None:
-    if metric.when is not When.ANYWHERE:
-        node["when"] = metric.when.value
-
-
-def _update(node: Any, before: Metric, after: Metric) -> None:
-    """Change what differs, in place, so that all else stays."""
-    style: Style = DoubleQuotedScalarString if node.fa.flow_style() else scalar_text
-    if before.name != after.name:
-        node["name"] = style(after.name)
-    if before.track is not after.track:
-        node["type"] = str(after.track)
-    if before.definition != after.definition:
-        node["definition"] = style(after.definition)
-    if before.examples != after.examples:
-        node["examples"] = [style(example) for example in after.examples]
-    if before.when is not after.when:
-        node.pop("when", None)
-        _put_when(node, after)
-
-
-def scalar_text(text: str) -> Any:
-    """Text in the style in which a person would like to read it."""
+def _scalar_text(text: str, indent: int, line_end: str = "\n") -> str:
+    """Text in the style in which a person would like to read it; further lines are indented."""
     if _NEEDS_ESCAPES.search(text) or _is_no_text(text):
-        return DoubleQuotedScalarString(text)
+        return _quoted(text)
     if "\n" in text:
+        body = text.removesuffix("\n")
         # a block that begins with a blank, or ends with blank lines, needs indicators that are hard
         # to read
-        is_plain = not text[0].isspace() and not text.removesuffix("\n").endswith((" ", "\n"))
-        return LiteralScalarString(text) if is_plain else DoubleQuotedScalarString(text)
-    if len(text) <= _LINE_LENGTH or text != " ".join(text.split()):
-        return text
-    return _folded_scalar(text)
+        if text[0].isspace() or body.endswith((" ", "\n")):
+            return _quoted(text)
+        lines = ["|" if body != text else "|-", *body.split("\n")]
+    elif len(text) > _LINE_LENGTH and text == " ".join(text.split()):
+        folded = wrap(text, _LINE_LENGTH, break_long_words=False, break_on_hyphens=False)
+        lines = [">-", *folded]
+    else:
+        plain: str = yaml.safe_dump(text, width=_NO_LINE, allow_unicode=True)
+        return plain.removesuffix("...\n").rstrip("\n")
+    return f"{line_end}{' ' * indent}".join(lines).replace(f"{' ' * indent}{line_end}", line_end)
 
 
 def _is_no_text(text: str) -> bool:
@@ -430,57 +424,38 @@ def _is_no_text(text: str) -> bool:
     return tag != "tag:yaml.org,2002:str"
 
 
-def _folded_scalar(text: str) -> Any:
-    """One long line, folded at spaces; reading joins it again."""
-    folded = FoldedScalarString(text)
-    breaks, begin = [], 0
-    for space in re.finditer(" ", text):
-        following = text.find(" ", space.end())
-        end = following if following >= 0 else len(text)
-        if end - begin > _LINE_LENGTH:
-            breaks.append(space.start())
-            begin = space.end()
-    folded.fold_pos = breaks
-    return folded
+def _quoted(text: str) -> str:
+    # a text of JSON is one of YAML, but for the signs that YAML cannot hold
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _NEEDS_ESCAPES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", quoted)
 
 
 def metric_text(metric: Metric) -> str:
     """The parts of a metric that a person may change, below its id, as YAML."""
-    return _yaml_text(
-        {
-            "id": scalar_text(metric.id),
-            "name": scalar_text(metric.name),
-            "type": str(metric.track),
-            "when": str(metric.when),
-            "definition": scalar_text(metric.definition),
-            "examples": [scalar_text(example) for example in metric.examples],
-        }
-    )
+    values = _values(metric)
+    names = ("id", "name", "type", "when", "definition", "examples")
+    return _fields_text({name: values[name] for name in names}, 0, _STEP, "\n")
 
 
 def scenario_text(scenario: Scenario) -> str:
     """The parts of a scenario that a person may change, below its id, as YAML. A variant's
     demographic values, which cannot be changed, are comments above."""
-    values: dict[str, Any] = {
-        "id": scalar_text(scenario.id),
-        "persona": scalar_text(scenario.persona),
-        "user_goal": scalar_text(scenario.user_goal),
-        "latent_adversarial_goal": scalar_text(scenario.latent_adversarial_goal),
-        "landmarks": [
-            {"turn": landmark.turn, "instruction": scalar_text(landmark.instruction)}
-            for landmark in scenario.landmarks
-        ],
+    values = {
+        "id": scenario.id,
+        "persona": scenario.persona,
+        "user_goal": scenario.user_goal,
+        "latent_adversarial_goal": scenario.latent_adversarial_goal,
     }
-    if scenario.target_system_prompt is not None:
-        values["target_system_prompt"] = scalar_text(scenario.target_system_prompt)
+    landmarks = "".join(
+        f"  - turn: {landmark.turn}\n    instruction: {_scalar_text(landmark.instruction, 6)}\n"
+        for landmark in scenario.landmarks
+    )
     # on one line each: a line end in a value would end the comment
     comments = (
         " ".join(f"{axis}: {value}".split()) for axis, value in scenario.demographic.items()
     )
-    return "".join(f"# {line}\n" for line in comments) + _yaml_text(values)
-
-
-def _yaml_text(values: dict[str, Any]) -> str:
-    written = io.StringIO()
-    round_trip(2).dump(values, written)
-    return written.getvalue()
+    whole = "".join(f"# {line}\n" for line in comments) + _fields_text(values, 0, _STEP, "\n")
+    whole += f"landmarks:\n{landmarks}" if landmarks else "landmarks: []\n"
+    if scenario.target_system_prompt is not None:
+        whole += f"target_system_prompt: {_scalar_text(scenario.target_system_prompt, _STEP)}\n"
+    return whole

