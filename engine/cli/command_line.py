@@ -7,7 +7,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -16,6 +15,7 @@ from engine.cli.commands.at_work import RunCommand, WatchCommand
 from engine.cli.commands.begin import DemoCommand
 from engine.cli.commands.people import LabelCommand
 from engine.cli.commands.typed import SHARED, CliCommand, OpenApp, add_own, add_shared
+from engine.config.wording import nearest_word
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
@@ -105,11 +105,6 @@ def _in_plain_words(message: str) -> str:
     return f"{option} {typed}: {_EXPECTED[kind]}"
 
 
-def nearest_word(word: str, known: Iterable[str]) -> str | None:
-    matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return matches[0] if matches else None
-
-
 def parse(argv: Sequence[str]) -> CliCommand:
     """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
     if [*argv] in (["version"], ["--version"]):
@@ -171,23 +166,9 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
     return {}
 
 
-_EARLIER: Final = {
-    "adjudicate": "label --decide",
-    "cluster": "run --workers N",
-    "lint": "run --dry-run --strict",
-    "mirror": "repair --files",
-    "pilot": "run --pilot",
-    "results --csv": "export rates",
-    "results --html": "export html",
-    "retry": "run",
-    "site": "export site",
-}
-"""Names of earlier versions, and options with their command, with what they are now."""
-
-
 def _known_command(word: str, commands: Iterable[str]) -> None:
     if word not in commands:
-        near = _EARLIER.get(word) or nearest_word(word, commands)
+        near = nearest_word(word, commands)
         hint = f"did you mean `crosswind {near}`?" if near else "see `crosswind --help`"
         raise InputError(Problem(f"there is no command {word!r}", hint=hint))
 
@@ -200,8 +181,6 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
     }
     near = nearest_word(word.split("=")[0].lstrip("-"), options) if word.startswith("-") else None
     hint = f"did you mean {options[near]}?" if near else f"see `{parser.prog} --help`"
-    if now := _EARLIER.get(f"{parser.prog.removeprefix('crosswind ')} {word}"):
-        hint = f"did you mean `crosswind {now}`?"
     what = "option" if word.startswith("-") else "argument"
     return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, base_id
 from engine.branches import Branch
-from engine.cli.command_line import nearest_word
 from engine.cli.session import Session
+from engine.config.wording import nearest_word
 from engine.errors import InputError, Problem
 from engine.store.reader import Reader
 
@@ -28,10 +28,10 @@ class IdMatch:
 
 ALL: Final = -1
 """No limit."""
+LONGEST: Final = 200
+"""Characters of a text that is compared with ids."""
 NEAR: Final = 2_000
 """The most ids that are searched for a suggestion; of more, only those that begin alike are."""
-LONGEST: Final = 500
-"""Characters: a longer text was not meant as an id."""
 SHOWN: Final = 8
 """The most ids that a message lists."""
 
@@ -168,7 +168,7 @@ def _is_text(typed: str) -> bool:
 def _nearest_id(reader: Reader, text: str, benchmark: str | None) -> str | None:
     """The most similar id among all, or where those are too many, among those that begin alike."""
     ids: set[str] = set()
-    for length in range(len(text) if len(text) <= LONGEST else 0):
+    for length in range(len(text[:LONGEST])):
         near = {match.id for match in _ids_with_prefix(reader, text[:length], benchmark, NEAR)}
         ids = near or ids
         if len(near) < NEAR:

@@ -16,7 +16,7 @@ from engine.analysis.overall import overall
 from engine.analysis.provenance import served_words
 from engine.cli.commands.results import ExportCommand, ResultsCommand
 from engine.cli.console import out, out_json, tell
-from engine.cli.gates import judge_all, parse_gates
+from engine.cli.gates import judge_gates, parse_gates
 from engine.cli.results_table import (
     brief_results,
     page_of_output,
@@ -26,7 +26,7 @@ from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import one_line
-from engine.errors import InputError, Problem
+from engine.errors import DONE, InputError, Problem
 from engine.pipeline.results import CountedResults, counted_of
 from engine.report.writing import refuse_ours, refuse_taken, write_file
 from engine.stages.aggregate import as_object, as_rows
@@ -44,7 +44,7 @@ def results(arguments: ResultsCommand) -> int:
     every = list(analyses.values())
     together = overall(every)
     shown: list[Analysis] = [together] if arguments.overall else every
-    outcome = judge_all(shown, gates, targets) if gates else None
+    lines, code = judge_gates(shown, gates, targets) if gates else ([], DONE)
     if arguments.json:
         if arguments.overall:
             out_json("overall", as_object(together))
@@ -55,11 +55,9 @@ def results(arguments: ResultsCommand) -> int:
         _print_methods([*every, together] if arguments.overall else every)
     else:
         print_results(shown, details=arguments.details)
-    if outcome is None:
-        return 0
-    for line in outcome.lines:
+    for line in lines:
         tell(line)
-    return outcome.exit_code
+    return code
 
 
 def export_rates(arguments: ExportCommand) -> int:

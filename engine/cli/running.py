@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
-from engine.cli.command_line import nearest_word
 from engine.cli.commands.at_work import EvaluateCommand, RunCommand, SimulateCommand
 from engine.cli.commands.begin import DemoCommand
 from engine.cli.console import command_line, out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow
-from engine.cli.gates import Gate, judge_all, parse_gates
+from engine.cli.gates import Gate, judge_gates, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find, still_asked_for
 from engine.cli.lines import (
@@ -49,6 +48,7 @@ from engine.cli.pricing import (
 from engine.cli.reporting import analyses_of, print_results
 from engine.cli.reviewing import rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
+from engine.config.wording import nearest_word
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.jury import HUMAN
@@ -556,10 +556,10 @@ def held_to(session: Session, order: Order, gates: Sequence[Gate]) -> int:
         return DONE
     with session.reader() as reader:
         analyses = analyses_of(session, reader, order.benchmarks)
-    outcome = judge_all(list(analyses.values()), gates, order.targets)
-    for line in outcome.lines:
+    lines, code = judge_gates(list(analyses.values()), gates, order.targets)
+    for line in lines:
         tell(line)
-    return outcome.exit_code
+    return code
 
 
 def exit_code(result: RunResult) -> int:

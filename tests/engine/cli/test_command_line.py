@@ -1,4 +1,4 @@
-"""A slip of the finger is met with the word that was meant."""
+"""A slip of the finger is met with the word that was meant, and every command explains itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shlex
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -16,112 +17,62 @@ from engine.errors import InputError
 from tests.approval import approve
 from tests.engine.commands import command, crosswind
 
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["rnu"], "did you mean `crosswind run`?"),
-        (["xyzzy"], "see `crosswind --help`"),
-        (["run", "--headles"], "did you mean --headless?"),
-        (["show"], "missing: ID"),
-        (["search", "x", "--limit", "many"], "--limit many: expected a whole number"),
-        (["run", "--budget", "0"], "--budget 0: expected US dollars above 0"),
-        (["results", "--json", "--methods"], "not allowed with"),
-        (["--wrokspace", "x"], "did you mean --workspace?"),
-        (["export", "md", "--dir", "x"], "see `crosswind export --help`"),
-        (["results", "--html"], "did you mean `crosswind export html`?"),
-        (["cluster"], "did you mean `crosswind run --workers N`?"),
-    ],
-)
-def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse(words)
-    assert said in str(caught.value)
+SLIPS: Final = """\
+rnu
+statsu
+xyzzy
+run --headles
+show
+search x --limit many
+run --budget 0
+results --json --methods
+--wrokspace x
+export md --dir x
+"""
 
 
-def test_every_command_is_in_the_table_and_in_the_help() -> None:
+def test_a_wrong_word_gets_the_nearest_right_one() -> None:
+    told = []
+    for line in SLIPS.splitlines():
+        with pytest.raises(InputError) as caught:
+            parse(line.split())
+        told.append(f"{line}: {caught.value}")
+    approve("\n".join(told))
+
+
+def test_every_command_explains_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert command("--version", code=0).out.startswith("crosswind ")
     assert command("version", code=0) == command("--version", code=0)
-    text = build_parser().format_help()
+    whole = build_parser().format_help()
+    assert whole.index("\nread results:") < whole.index("\n  results ") < whole.index("\n  label ")
     for name, kind in COMMANDS.items():
+        assert len(re.findall(rf"^  {name} ", whole, re.MULTILINE)) == 1, name
         module, function = kind.runs.split(".")
-        assert f"  {name}" in text
         assert callable(getattr(import_module(f"engine.cli.{module}"), function))
-
-
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        parse([command, "--help"])
-    assert left.value.code == 0
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) > 5
-    with pytest.raises(SystemExit):
-        parse(["help", command])
-    assert capsys.readouterr().out == said
-
-
-@pytest.mark.parametrize("words", [[], *([command] for command in sorted(COMMANDS))])
-def test_help_fits_80_columns_and_tells_what_holds_for_every_command_below_the_rest(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        parse([*words, "--help"])
-    told = capsys.readouterr().out
-    assert [line for line in told.splitlines() if len(line) > 80] == []
-    usage, _, below = told.partition("\n\n")
-    assert "--plain" not in usage
-    assert "--plain" in below
-
-
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_each_example_is_a_command_line_and_fits_in_one_line_of_the_help(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    told = commands_of(build_parser())[command].format_help().splitlines()
-    for typed, does in COMMANDS[command].examples.items():
-        assert any(line.startswith(f"  {typed}") and line.endswith(does) for line in told), typed
-        program, *words = shlex.split(typed.partition(" > ")[0])
-        if program == "crosswind":
-            assert isinstance(parse(words), COMMANDS[command])
-
-
-@pytest.mark.parametrize(
-    ("typed", "hint"),
-    [
-        ("retry", "(did you mean `crosswind run`?)"),
-        ("lint", "(did you mean `crosswind run --dry-run --strict`?)"),
-        ("pilot", "(did you mean `crosswind run --pilot`?)"),
-        ("statsu", "(did you mean `crosswind status`?)"),
-        ("qqqq", "(see `crosswind --help`)"),
-    ],
-)
-def test_an_unknown_command_names_the_nearest_and_an_earlier_one_what_it_is_now(
-    typed: str, hint: str
-) -> None:
-    with pytest.raises(InputError) as raised:
-        parse([typed])
-    approve(str(raised.value))
-
-
-def test_commands_without_an_example_take_nothing_to_show_one_of() -> None:
-    without = {name for name, kind in COMMANDS.items() if not kind.examples}
-    assert without == {"pause", "resume", "watch"}
-
-
-def test_help_lists_each_command_once_below_what_one_is_about() -> None:
-    parser = build_parser()
-    told = parser.format_help()
-    for name in COMMANDS:
-        assert len(re.findall(rf"^  {name} ", told, re.MULTILINE)) == 1, name
-    assert told.index("\nread results:") < told.index("\n  results ") < told.index("\n  label ")
-
-
-def test_help_of_label_tells_the_sample_that_is_drawn() -> None:
-    told = " ".join(commands_of(build_parser())["label"].format_help().split())
-    approve(told)
+        told = []
+        for words in ([name, "--help"], ["help", name]):
+            with pytest.raises(SystemExit) as left:
+                parse(words)
+            assert left.value.code == 0
+            told.append(capsys.readouterr().out)
+        assert told[0] == told[1]
+        lines = told[0].splitlines()
+        assert [line for line in lines if len(line) > 80] == []
+        usage, _, below = told[0].partition("\n\n")
+        assert "--plain" not in usage
+        assert "--plain" in below
+        for typed, does in kind.examples.items():
+            assert any(line.startswith(f"  {typed}") and line.endswith(does) for line in lines)
+            program, *words = shlex.split(typed.partition(" > ")[0])
+            if program == "crosswind":
+                assert isinstance(parse(words), kind)
+    assert {name for name, kind in COMMANDS.items() if not kind.examples} == {
+        *("pause", "resume", "watch")
+    }
+    approve(" ".join(commands_of(build_parser())["label"].format_help().split()))
 
 
 def test_an_error_is_told_and_nothing_is_made(tmp_path: Path) -> None:
@@ -132,21 +83,14 @@ def test_an_error_is_told_and_nothing_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("interrupt", "said"),
-    [
-        (KeyboardInterrupt(), "crosswind: stopped by Ctrl-C; what was stored is kept\n"),
-        (KeyboardInterrupt("the engine goes on"), "crosswind: the engine goes on\n"),
-    ],
-)
-def test_an_interrupt_is_never_silent(
-    interrupt: KeyboardInterrupt, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def command() -> int:
-        raise interrupt
+def test_an_interrupt_is_never_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ((), ("the engine goes on",)):
 
-    assert guarded(command) == INTERRUPTED
-    assert capsys.readouterr().err == said
+        def command(words: tuple[str, ...] = words) -> int:
+            raise KeyboardInterrupt(*words)
+
+        assert guarded(command) == INTERRUPTED
+    approve(capsys.readouterr().err)
 
 
 def test_no_command_needs_the_name_of_a_benchmark() -> None:
