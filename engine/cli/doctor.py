@@ -23,8 +23,6 @@ from engine.doctor.findings import Diagnostic, Severity, exit_code
 from engine.errors import InputError
 
 _MARKS: Final = {Severity.OK: "✓", Severity.NOTE: "·", Severity.PROBLEM: "✗"}
-_PLAIN_MARKS: Final = {Severity.OK: "+", Severity.NOTE: ".", Severity.PROBLEM: "!"}
-"""For a terminal that cannot show the others, which this command is there to find."""
 
 
 def doctor(arguments: DoctorCommand) -> int:
@@ -37,10 +35,9 @@ def doctor(arguments: DoctorCommand) -> int:
     if arguments.json:
         out_json("doctor", {"exit_code": code, "findings": list(map(asdict, findings))})
         return code
-    encoding = sys.stdout.encoding or "utf-8"
     width = get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in report(findings, encoding, width):
-        out(line.encode(encoding, "replace").decode(encoding))
+    for line in report(findings, width):
+        out(line)
     return code
 
 
@@ -52,23 +49,19 @@ def _ask_for_trust(start: Path, *, trusts: bool) -> None:
         allowed(workspace.root, load_config(workspace.config_path).permissions, trusts=trusts)
 
 
-def report(
-    findings: Sequence[Diagnostic], encoding: str = "utf-8", width: int | None = None
-) -> Iterator[str]:
+def report(findings: Sequence[Diagnostic], width: int | None = None) -> Iterator[str]:
     """A line for each finding, one for its remedy, and a summary. Lines longer than `width` are
     wrapped with a hanging indent."""
-    marks = _MARKS if _takes(encoding, "✓·✗") else _PLAIN_MARKS
-    arrow = "→" if _takes(encoding, "→") else "->"
     areas = max((len(finding.area) for finding in findings), default=0)
     subjects = max((len(one_line(finding.subject)) for finding in findings), default=0)
     before = None
     for finding in findings:
         area = "" if finding.area == before else finding.area.value
         before = finding.area
-        start = f"{marks[finding.state]} {area:<{areas}}  {one_line(finding.subject):<{subjects}}"
+        start = f"{_MARKS[finding.state]} {area:<{areas}}  {one_line(finding.subject):<{subjects}}"
         yield from _hanging_lines(f"{start}  ", finding.sentence, width)
         if finding.remedy is not None and finding.state is not Severity.OK:
-            yield from _hanging_lines(f"{'':<{len(start)}}  {arrow} ", finding.remedy, width)
+            yield from _hanging_lines(f"{'':<{len(start)}}  → ", finding.remedy, width)
     yield ""
     yield _sum(findings)
 
@@ -98,11 +91,3 @@ def _sum(findings: Sequence[Diagnostic]) -> str:
     count = Counter(finding.state for finding in findings)
     problems, notes = count[Severity.PROBLEM], count[Severity.NOTE]
     return f"{count[Severity.OK]} fine, {plural(notes, 'note')}, {plural(problems, 'problem')}"
-
-
-def _takes(encoding: str, text: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
