@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.engine.commands import crosswind_in
 from tests.waiting import PATIENCE_S
 
@@ -31,9 +29,7 @@ class Demo:
         return json.loads(self.root.joinpath("benchmarks", *parts).read_text("utf-8"))
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    folder = tmp_path_factory.mktemp("elsewhere")
+def made(folder: Path) -> Demo:
     done = subprocess.run(
         [sys.executable, "-m", "tui", "demo", "--headless"],
         cwd=folder,
@@ -46,7 +42,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return Demo(folder / "demo", done.returncode, done.stdout, done.stderr)
 
 
-def test_it_ends_well_and_prints_a_table_for_each_benchmark(demo: Demo) -> None:
+def it_ends_well_and_prints_a_table_for_each_benchmark(demo: Demo) -> None:
     assert demo.code in {0, 1}, demo.stderr
     assert "Traceback" not in demo.stderr
     assert len(demo.benchmarks()) == 3
@@ -56,7 +52,7 @@ def test_it_ends_well_and_prints_a_table_for_each_benchmark(demo: Demo) -> None:
     assert "not language models" in demo.stdout
 
 
-def test_every_documented_file_is_there(demo: Demo) -> None:
+def every_documented_file_is_there(demo: Demo) -> None:
     for folder in demo.benchmarks():
         for name in ("scenarios.json", "results.json", "cost.json"):
             assert demo.read(folder.name, name), name
@@ -65,32 +61,7 @@ def test_every_documented_file_is_there(demo: Demo) -> None:
                 assert demo.read(folder.name, "runs", target, name), name
 
 
-def test_rows_have_the_documented_fields(demo: Demo) -> None:
-    for folder in demo.benchmarks():
-        scenario = demo.read(folder.name, "scenarios.json")[0]
-        assert scenario.keys() >= {
-            *("id", "metric_id", "metric_name", "metric_type", "persona", "user_goal"),
-            *("latent_adversarial_goal", "landmarks", "demographic"),
-        }
-        conversation = demo.read(folder.name, "runs", "erratic", "conversations.json")[0]
-        assert conversation.keys() >= {
-            *("conv_id", "target", "target_model", "sample", "_sample", "transcript", "_usage"),
-            *scenario.keys(),
-        }
-        assert conversation["transcript"][0].keys() == {"role", "content"}
-        score = demo.read(folder.name, "runs", "erratic", "scores.json")[0]
-        assert score.keys() >= {
-            *("id", "metric_id", "metric_name", "metric_type", "target_model", "conv_id"),
-            *("present", "passed", "score", "justification", "sample"),
-        }
-        row = demo.read(folder.name, "results.json")[0]
-        assert row.keys() >= {
-            *("target_model", "positive_pass_rate", "negative_pass_rate", "n_positive"),
-            *("n_negative", "n_total", "by_metric", "by_scenario"),
-        }
-
-
-def test_who_holds_the_line_passes_more_and_by_a_clear_gap(demo: Demo) -> None:
+def who_holds_the_line_passes_more_and_by_a_clear_gap(demo: Demo) -> None:
     for folder in demo.benchmarks():
         rows = demo.read(folder.name, "results.json")
         assert [row["target_model"] for row in rows] == TARGETS, folder.name
@@ -99,13 +70,13 @@ def test_who_holds_the_line_passes_more_and_by_a_clear_gap(demo: Demo) -> None:
         assert rates[1] - rates[2] >= 0.15, (folder.name, rates)
 
 
-def test_samples_of_the_erratic_target_disagree(demo: Demo) -> None:
+def samples_of_the_erratic_target_disagree(demo: Demo) -> None:
     for folder in demo.benchmarks():
         by_name = {row["target_model"]: row for row in demo.read(folder.name, "results.json")}
         assert by_name["erratic"]["agreement"]["samples"]["percent"]["value"] < 1, folder.name
 
 
-def test_nobody_can_take_the_scripts_for_language_models(demo: Demo) -> None:
+def nobody_can_take_the_scripts_for_language_models(demo: Demo) -> None:
     for folder in demo.benchmarks():
         for target in TARGETS:
             for name in ("conversations.json", "scores.json"):
@@ -115,7 +86,7 @@ def test_nobody_can_take_the_scripts_for_language_models(demo: Demo) -> None:
             assert any("not language models" in note for note in row["notes"])
 
 
-def test_a_second_time_there_is_nothing_left_to_do(demo: Demo) -> None:
+def a_second_time_there_is_nothing_left_to_do(demo: Demo) -> None:
     before = {path: path.read_bytes() for path in demo.root.rglob("*.json")}
     again = crosswind_in(demo.root.parent, "demo", "--headless")
     assert again.code in {0, 1}
@@ -126,18 +97,7 @@ def test_a_second_time_there_is_nothing_left_to_do(demo: Demo) -> None:
     assert sum(len(benchmark["work"]) for benchmark in benchmarks) <= demo.stderr.count("failed")
 
 
-def test_show_finds_a_conversation_by_its_beginning(demo: Demo) -> None:
-    name = demo.benchmarks()[0].name
-    row = demo.read(name, "runs", "erratic", "conversations.json")[0]
-    shown = crosswind_in(demo.root, "show", row["conv_id"], "--benchmark", name)
-    assert shown.code == 0, shown.err
-    first = row["transcript"][0]["content"].split()[:3]
-    assert " ".join(first) in shown.out
-    assert "landmark" in shown.out
-    assert "verdict of offline:evaluator" in shown.out
-
-
-def test_search_finds_what_was_said(demo: Demo) -> None:
+def search_finds_what_was_said(demo: Demo) -> None:
     name = demo.benchmarks()[0].name
     row = demo.read(name, "runs", "pushover", "conversations.json")[0]
     words = " ".join(row["transcript"][1]["content"].replace("*", "").split()[:4])
@@ -146,7 +106,7 @@ def test_search_finds_what_was_said(demo: Demo) -> None:
     assert row["conv_id"] in {hit["conv_id"] for hit in found.json()}
 
 
-def test_search_says_how_many_messages_its_limit_leaves_out(demo: Demo) -> None:
+def search_says_how_many_messages_its_limit_leaves_out(demo: Demo) -> None:
     every = crosswind_in(demo.root, "search", "you", "--limit", "99999")
     assert every.err == ""
     few = crosswind_in(demo.root, "search", "you", "--limit", "3")
@@ -158,31 +118,7 @@ def test_search_says_how_many_messages_its_limit_leaves_out(demo: Demo) -> None:
     assert (unknown.code, "no benchmark 'nope'" in unknown.err) == (2, True)
 
 
-def test_results_can_be_read_by_a_spreadsheet(demo: Demo) -> None:
-    lines = crosswind_in(demo.root, "export", "rates").out.splitlines()
-    assert lines[0] == (
-        "benchmark,target,metric,pass_rate,low,high,n_passed,n_total,served_by_others,n_stale,"
-        "metric_name,metric_type,unscored,n_effective,base_scenarios,"
-        "crosswind,configuration,prompts,target_model,user_model,judges,first_at,last_at,left_out"
-        ",checkers,stances,settings"
-    )
-    assert len(lines) > 3 * 3
-    # scripts have no settings
-    assert {line[-13:] for line in lines[1:]} == {",adversarial,"}
-
-
-def test_a_verdict_can_be_given_again_beside_the_old_one(demo: Demo) -> None:
-    name = demo.benchmarks()[0].name
-    conv_id = demo.read(name, "runs", "erratic", "scores.json")[0]["conv_id"]
-    where = ("--benchmark", name)
-    done = crosswind_in(demo.root, "evaluate", conv_id, *where)
-    assert done.code == 0, done.err
-    shown = crosswind_in(demo.root, "show", conv_id, *where, "--json").json()
-    assert len(shown["takes"]) == 1
-    assert len(shown["takes"][0]["verdicts"]) == 2
-
-
-def test_a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
+def a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
     name = demo.benchmarks()[1].name
     conv_id = demo.read(name, "runs", "erratic", "scores.json")[0]["conv_id"]
     where = ("--benchmark", name)
@@ -195,3 +131,16 @@ def test_a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
     assert [take["take"] for take in shown["takes"]] == [1, 2]
     assert shown["takes"][0]["transcript"] == before["takes"][0]["transcript"]
     assert shown["takes"][1]["verdicts"]
+
+
+def test_the_demo_goes_from_nothing_to_its_files_and_on_from_there(tmp_path: Path) -> None:
+    demo = made(tmp_path)
+    it_ends_well_and_prints_a_table_for_each_benchmark(demo)
+    every_documented_file_is_there(demo)
+    who_holds_the_line_passes_more_and_by_a_clear_gap(demo)
+    samples_of_the_erratic_target_disagree(demo)
+    nobody_can_take_the_scripts_for_language_models(demo)
+    a_second_time_there_is_nothing_left_to_do(demo)
+    search_finds_what_was_said(demo)
+    search_says_how_many_messages_its_limit_leaves_out(demo)
+    a_conversation_can_be_played_again_as_a_new_take(demo)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from subprocess import DEVNULL, CompletedProcess, run
 
 import pytest
 
@@ -25,35 +23,20 @@ from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only
 from tests.approval import approve, lines_with
-from tests.engine.commands import crosswind, printed_data
+from tests.engine.commands import crosswind
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
-from tests.waiting import PATIENCE_S
 from tui.launch import exit_summary, failures
 from tui.services.terminal import how_far
 
 
-@dataclass(frozen=True)
-class Shell:
-    root: Path
-
-    def __call__(self, *words: str) -> CompletedProcess[str]:
-        return run(
-            [sys.executable, "-m", "tui", *words, "--workspace", str(self.root)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-            stdin=DEVNULL,
-            env={"PATH": "/usr/bin:/bin", "NO_COLOR": "1", "CROSSWIND_TRUST": "all", **VARIABLES},
-        )
-
-
 @pytest.fixture
-def place(server: ProtocolServer, tmp_path: Path) -> Workplace:
+def place(server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     """Whose target takes no request, whose one metric is given no scenarios, and that is judged in
     a shape that nobody asked for."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
     place = Workplace(tmp_path, server)
     place.configure(
         [{"id": "bad", **place.model("erratic")}, {"id": "good", **place.model("steadfast")}],
@@ -67,12 +50,11 @@ def place(server: ProtocolServer, tmp_path: Path) -> Workplace:
     return place
 
 
-@pytest.mark.process
 def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) -> None:
-    shell = Shell(place.root)
+    shell = partial(crosswind, place.root)
     ended = shell("run", "--headless", "--plain", "--json", "--yes")
-    assert ended.returncode == 1, ended.stderr
-    told = printed_data(ended.stdout)
+    assert ended.code == 1, ended.err
+    told = ended.json()
     assert told["failed"] == 3
     kinds = {each["kind"]: each for each in told["failures"]}
     assert set(kinds) == {"bad_request", "wrong_shape", "too_long"}
@@ -83,11 +65,11 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
 
     # while it runs: each kind once, when it is first met
     for id_ in ("m02", "m01_s001_v01__bad", "m01_s001_v01__good"):
-        assert ended.stderr.count(f"{id_} failed: ") == 1
+        assert ended.err.count(f"{id_} failed: ") == 1
 
-    status = printed_data(shell("status", "--json").stdout)
+    status = shell("status", "--json").json()
     assert (status["failed"], status["failures"]) == (3, told["failures"])
-    lines = shell("status").stdout.splitlines()
+    lines = shell("status").out.splitlines()
     assert sum(int(found[1]) for line in lines if (found := re.match(r"(\d+) rows? failed", line)))
     assert len([line for line in lines if re.match(r"1 row failed: ", line)]) == 3
     mended = (
@@ -96,7 +78,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
     )
     assert lines[-1] == f"`crosswind run` {mended}"
 
-    explained = shell("run", "--explain").stdout
+    explained = shell("run", "--explain").out
     assert explained.count(": failed before: ") == 3
     assert "missing" not in explained.replace("nothing is missing", "")
     assert len(re.findall(r"^1 row failed: ", explained, re.MULTILINE)) == 3
@@ -113,7 +95,6 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
     assert [line[:12] for line in said[1:]] == ["1 row failed"] * 3
 
 
-@pytest.mark.process
 def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_its_remedy(
     place: Workplace,
 ) -> None:
@@ -121,20 +102,17 @@ def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_it
     place.server.plan(Fault.BAD_REQUEST, match="erratic")
     place.define("bread", "About bread.", [metric(n, f"Honest {n}.") for n in range(1, 6)])
     place.stage("bread", [scenario(n) for n in range(1, 6)])
-    ended = Shell(place.root)("run", "--headless", "--plain", "--yes")
-    assert ended.returncode == 1, ended.stderr
-    [line] = [line for line in ended.stderr.splitlines() if line.startswith("5 rows failed")]
+    ended = crosswind(place.root, "run", "--headless", "--plain", "--yes")
+    assert ended.code == 1, ended.err
+    [line] = [line for line in ended.err.splitlines() if line.startswith("5 rows failed")]
     assert KnownFailure.BAD_REQUEST.name_in_words in line
     approve(re.sub(r"m0\d_", "m0N_", line))
     assert KnownFailure.BAD_REQUEST.advice in line
-    assert "tries them again" not in ended.stderr
-    approve(lines_with(ended.stderr, "then `crosswind run`:"))
-    assert (
-        ended.stderr.count(KnownFailure.BAD_REQUEST.advice) == 2
-    )  # when it was met, and at the end
+    assert "tries them again" not in ended.err
+    approve(lines_with(ended.err, "then `crosswind run`:"))
+    assert ended.err.count(KnownFailure.BAD_REQUEST.advice) == 2  # when it was met, and at the end
 
 
-@pytest.mark.process
 def test_targets_with_one_model_and_the_user_model_with_it_too_are_told_apart(
     place: Workplace,
 ) -> None:
@@ -147,32 +125,19 @@ def test_targets_with_one_model_and_the_user_model_with_it_too_are_told_apart(
     )
     place.stage("bread", [scenario(1), scenario(2)])
     place.server.plan(Fault.BAD_REQUEST, match="user")
-    asked = Shell(place.root)("run", "--headless", "--plain", "--yes", "--json")
-    [kind] = printed_data(asked.stdout)["failures"]
+    asked = crosswind(place.root, "run", "--headless", "--plain", "--yes", "--json")
+    [kind] = asked.json()["failures"]
     assert list(kind["models"]) == ["user model (user)"]
     place.server.reset()
     place.server.plan(Fault.BAD_REQUEST, match="erratic")
-    ended = Shell(place.root)("run", "--headless", "--plain", "--yes")
-    assert ended.returncode == 1, ended.stderr
+    ended = crosswind(place.root, "run", "--headless", "--plain", "--yes")
+    assert ended.code == 1, ended.err
     said = "400: the request was not accepted"
-    assert f"m01_s001_v01__warm failed: {KnownFailure.BAD_REQUEST.name_in_words}" in ended.stderr
-    assert f"target warm (erratic): {said}" in ended.stderr
-    assert f" failed likewise: target cold (erratic): {said}" in ended.stderr
-    [line] = re.findall(r"^4 rows failed: .*$", ended.stderr, re.MULTILINE)
+    assert f"m01_s001_v01__warm failed: {KnownFailure.BAD_REQUEST.name_in_words}" in ended.err
+    assert f"target warm (erratic): {said}" in ended.err
+    assert f" failed likewise: target cold (erratic): {said}" in ended.err
+    [line] = re.findall(r"^4 rows failed: .*$", ended.err, re.MULTILINE)
     assert f"target warm (erratic), target cold (erratic): {said}" in line
-
-
-def test_a_reason_that_is_cut_says_so() -> None:
-    row = StateRow(
-        benchmark="bread",
-        stage=Stage.SIMULATE,
-        unit="m01_s001_v01__bad",
-        target="bad",
-        state=State.FAILED,
-        reason=f"bad: 400: there is no such model ({'x' * REASON}) (parked; check model of bad)",
-    )
-    [line] = failure_lines(grouped([row]))
-    assert f"{'x' * 9}… {KnownFailure.NO_SUCH_MODEL.advice}" in line
 
 
 def failed_row(target: str, reason: str, number: int = 1) -> StateRow:
@@ -193,23 +158,17 @@ def refused(model: str) -> str:
 
 
 def test_a_line_about_several_models_says_which_of_them_says_what() -> None:
-    rows = [failed_row("a", f"a: 422: the request was not accepted ({n})", n) for n in (1, 2)]
-    rows += [failed_row("b", "b: 400: the request was not accepted (no tools here)")]
-    [line] = failure_lines(grouped(rows))
-    said = "a: 422: the request was not accepted (2); b: 400: the request was not accepted"
-    assert f"{said} (no tools here). {KnownFailure.BAD_REQUEST.advice}" in line
-
-
-def test_models_that_fail_alike_share_one_reason() -> None:
+    long = f"bad: 400: there is no such model ({'x' * REASON}) (parked; check model of bad)"
+    several = [failed_row("a", f"a: 422: the request was not accepted ({n})", n) for n in (1, 2)]
+    several += [failed_row("b", "b: 400: the request was not accepted (no tools here)")]
     names = [f"model-{n}" for n in range(5)]
-    [line] = failure_lines(grouped(failed_row(name, refused(name)) for name in names))
-    whose = "model-0, model-1, model-2 and 2 more: 401: the key was refused."
-    assert f": {whose} {KnownFailure.REFUSED_KEY.advice}" in line
-
-
-def test_of_many_models_with_reasons_of_their_own_the_first_are_shown() -> None:
-    [line] = failure_lines(grouped(failed_row(f"m{n}", f"m{n}: 400: no {n}") for n in range(9)))
-    approve(line)
+    groups = (
+        [failed_row("bad", long)],
+        several,
+        [failed_row(name, refused(name)) for name in names],
+        [failed_row(f"m{n}", f"m{n}: 400: no {n}") for n in range(9)],
+    )
+    approve("\n\n".join(line for rows in groups for line in failure_lines(grouped(rows))))
 
 
 def test_while_it_runs_each_model_is_told_once_and_the_remedy_once_for_each_kind() -> None:
@@ -230,20 +189,18 @@ def test_while_it_runs_each_model_is_told_once_and_the_remedy_once_for_each_kind
     approve(more)
 
 
-@pytest.mark.parametrize("status", sorted({*range(300, 310), *range(400, 430), *range(500, 530)}))
-def test_only_what_may_pass_by_itself_is_advised_to_be_run_again(status: int) -> None:
-    failure = Failure(Cause.STATUS, status=status)
-    needs_a_person = classify(failure) in {
-        *(FailureKind.FATAL_TARGET, FailureKind.FATAL_REQUEST, FailureKind.CONTEXT_FULL)
-    }
-    assert failure_kind(f"gpt: {describe(failure)}").can_pass is not needs_a_person
+def test_only_what_may_pass_by_itself_is_advised_to_be_run_again() -> None:
+    for status in (*range(300, 310), *range(400, 430), *range(500, 530)):
+        failure = Failure(Cause.STATUS, status=status)
+        needs_a_person = classify(failure) in {
+            *(FailureKind.FATAL_TARGET, FailureKind.FATAL_REQUEST, FailureKind.CONTEXT_FULL)
+        }
+        assert failure_kind(f"gpt: {describe(failure)}").can_pass is not needs_a_person
 
 
 def test_rows_of_a_target_that_is_taken_out_are_told_nowhere_and_not_tried_again(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
+    place: Workplace,
 ) -> None:
-    for name, value in VARIABLES.items():
-        monkeypatch.setenv(name, value)
     crosswind(place.root, "run", "--headless", "--plain", "--yes", code=1)
     place.configure([{"id": "good", **place.model("steadfast")}], turns=1)
     told = crosswind(place.root, "status", "--json", code=0).json()

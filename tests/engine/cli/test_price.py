@@ -22,7 +22,6 @@ from engine.cli.session import Session
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import STOPPED
-from engine.facts import RunEnd
 from engine.link import Board, EngineState
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
@@ -89,15 +88,6 @@ class Study:
     def spent(self) -> float:
         with self.place.reader() as reader:
             return reader.spent_usd()
-
-    def until_it_is_over(self) -> None:
-        until((self.place.root / "crosswind.db").exists)
-        until(lambda: self._end() is RunEnd.DONE)
-        self("stop", "--wait")
-
-    def _end(self) -> RunEnd | None:
-        with self.place.reader() as reader:
-            return reader.snapshot().run_end
 
     def grows_dear(self) -> None:
         """What is left is quoted from short replies, and the next ones are long."""
@@ -166,16 +156,6 @@ def test_a_plan_begins_with_the_calls_of_its_benchmark_and_the_stage_that_decide
     assert first == f"{NAME}: {calls}, gen_scenarios first"
 
 
-def test_the_first_question_of_a_run_holds_it_until_it_is_answered(study: Study) -> None:
-    study.configure(scenarios=1)
-    with study.terminal("run", "--headless") as terminal:
-        terminal.read_until(b"go on? [y/N]")
-        assert b"all together" in terminal.shown
-        terminal.press("n\n")
-        assert terminal.read_to_the_end() == 3
-    assert study.server.counters.by_role == {}
-
-
 def test_a_run_that_nobody_can_be_asked_of_says_where_it_stops(study: Study) -> None:
     study.grows_dear()
     before = study.spent()
@@ -238,8 +218,7 @@ def test_nobody_is_asked_before_they_were_told_why(
     assert f"note: {EngineThatAsks.question}" in told_before[0]
 
 
-@pytest.mark.parametrize("answer", ["y", "n"])
-def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: str) -> None:
+def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study) -> None:
     study.grows_dear()
     with study.terminal("run", "--headless", "--plain") as terminal:
         terminal.read_until(b"go on? [y/N]")
@@ -247,12 +226,6 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
         terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"likely to cost more"))
         before, text = study.spent(), seen(terminal)
         [most] = dollars("`crosswind resume` lets it cost up to $", text)
-        if answer == "n":
-            terminal.press("n\n")
-            assert terminal.read_to_the_end() == 3
-            assert study.spent() == before
-            assert "before the end;" in seen(terminal)
-            return
         terminal.press_until("y\n", f"running, for up to ${most:.2f}".encode())
         [spent_then, rest_then] = dollars(
             "$ are spent, and the rest is expected to cost about $", text
@@ -318,22 +291,6 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
         assert terminal.read_to_the_end() == 3
         assert following.wait(PATIENCE_S) == 3
         following.stderr.close()
-
-
-def test_a_detached_run_that_is_to_stop_after_a_stage_says_so_and_does(study: Study) -> None:
-    study.configure(scenarios=1)
-    begun = study("run", "--detach", "--yes", "--until", "simulate")
-    assert begun.code == 0, begun.err
-    approve(lines_with(begun.err, "it stops after"))
-    study.until_it_is_over()
-    with study.place.reader() as reader:
-        [take] = reader.takes(NAME)
-        assert not reader.verdicts(take.seq)
-    assert not study.place.run(NAME).failed
-    with study.place.reader() as reader:
-        [same] = reader.takes(NAME)
-        assert same.seq == take.seq
-        assert reader.verdicts(take.seq)
 
 
 @pytest.mark.parametrize(
@@ -408,20 +365,22 @@ def test_calls_that_were_cut_off_are_told_and_counted_as_the_provider_says_or_in
     assert told not in study("status").out
 
 
-@pytest.mark.parametrize(("answer", "counted"), [("y", 2.5), ("1.75", 1.75), ("n", None)])
 def test_on_a_terminal_a_run_asks_what_calls_that_were_cut_off_have_cost(
-    study: Study, answer: str, counted: float | None, monkeypatch: pytest.MonkeyPatch
+    study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study.configure(scenarios=1)
-    cut_off(study, 2.5)
-    monkeypatch.setattr(sys, "stdin", Somebody(f"{answer}\nn\n"))  # the last is about the price
-    said = study("run", "--headless")
-    assert said.code == STOPPED
-    approve(said.err)
-    assert ("go on? [y/N]" in said.err) == (counted is not None)
-    with study.place.reader() as reader:
-        assert reader.counted_usd() == (counted or 0)
-        assert reader.unsettled_usd() == (2.5 if counted is None else 0)
+    told, counted = [], 0.0
+    for answer, more in (("y", 2.5), ("1.75", None), ("4.25", 1.75), ("n", 0)):
+        cut_off(study, 2.5)
+        monkeypatch.setattr(sys, "stdin", Somebody(f"{answer}\nn\n"))  # the last is of the price
+        said = study("run", "--headless")
+        assert said.code == (2 if more is None else STOPPED)
+        told.append(said.err)
+        counted += more or 0
+        with study.place.reader() as reader:
+            assert reader.counted_usd() == counted
+    approve("\n".join(told))
+    assert not study.server.counters.by_role
 
 
 def test_a_running_engine_has_spent_null_where_no_price_is_known(place: Place) -> None:
