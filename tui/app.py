@@ -33,7 +33,7 @@ from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
 from tui.services.plain_letters import AsciiFilter
-from tui.services.preferences import Preferences, PreferencesFile, UserSettings
+from tui.services.preferences import Preferences, UserSettings
 from tui.services.terminal import (
     ControlCodeFilter,
     KeyQueue,
@@ -154,7 +154,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         started: int | None = None,
         first: OpenedScreen | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
-        memory: PreferencesFile | None = None,
+        memory: Path | None = None,
         read_keys: Callable[[], Mapping[str, str]] | None = None,
         slow: bool = False,
         moment: Callable[[], Instant] = instant_now,
@@ -163,9 +163,9 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         beside the app; `started` is the process id of an engine started for this app. `first` is
         shown in place of a place, with nothing to go back to. `describe` returns what `watch` does
         not know yet; it is called once the first frame is shown, and raises `CrosswindError`.
-        `memory` stores the user's choices. `read_keys` returns all keys of each binding by id if
-        the user has added some; it may be slow, and raises `InputError`. `slow` draws rarely, for
-        slow lines."""
+        `memory` is the file with the user's choices. `read_keys` returns all keys of each binding
+        by id if the user has added some; it may be slow, and raises `InputError`. `slow` draws
+        rarely, for slow lines."""
         super().__init__()
         self.title = title
         self.no_color = self.no_color or is_monochrome(os.environ)

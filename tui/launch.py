@@ -32,7 +32,7 @@ from tui.format import money
 from tui.navigation import PLACES, OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
-from tui.services.preferences import PreferencesFile, ViewMemory, keys_file
+from tui.services.preferences import choices_file, keys_file, read_views, views_file
 from tui.services.terminal import forget_exported_size
 
 # Late imports are of modules that take 2.6 times as long to load as all of the above (0.9 s of
@@ -162,15 +162,14 @@ def run_app(
     first call, and raise `InputError`. `started` is the process id of the engine started for this
     app. `pilot` is the benchmark whose pilot it plays, with the `seq` of the run before: its page
     is shown."""
-    memory = PreferencesFile.of(os.environ)
     app = CrosswindApp(
         watch,
         place=place,
-        backend=_backend(session, watch, lambda: memory.choices.person),
+        backend=_backend(session, watch, lambda: app.preferences.choices.person),
         started=started,
         first=first,
         describe=describe,
-        memory=memory,
+        memory=choices_file(os.environ),
         read_keys=_key_reader(),
         slow=arguments.slow,
         attach=command_line("watch", workspace.root),
@@ -233,7 +232,8 @@ def _backend(session: Callable[[], Session], watch: Watch, by: Callable[[], str 
 
 def _last_screen(handle: EngineHandle, *, at_work: bool) -> str:
     """The place shown last, which is kept apart for when a run is on and when none is."""
-    views = ViewMemory.beside(PreferencesFile.of(os.environ).path, handle.store_path.parent).views
+    file = views_file(choices_file(os.environ), handle.store_path.parent)
+    views, _ = read_views(file)
     place = views.place_at_work if at_work else views.place
     if place is not None and place in PLACES:
         return place

@@ -10,7 +10,6 @@ from tests.approval import approve, cells_with
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
-from tui.services.preferences import PreferencesFile
 from tui.text.ink import Ink
 from tui.widgets.transcript import TranscriptView
 
@@ -40,7 +39,7 @@ def marked(pilot: Pilot) -> str:
 def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
     theatre: Theatre, tmp_path: Path
 ) -> None:
-    memory = PreferencesFile(tmp_path / "home" / "app.json")
+    memory = tmp_path / "home" / "app.json"
 
     def app() -> CrosswindApp:
         return CrosswindApp(theatre.watch, memory=memory, moment=theatre.moment)

@@ -10,7 +10,6 @@ from textual.theme import Theme
 from tests.tui.contrast import LEAST_CONTRAST, contrast
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.services.preferences import PreferencesFile
 from tui.themes import INKS, SIXTEEN, THEMES
 
 LEAST_OF_MARKS = 3.0
@@ -38,7 +37,7 @@ def test_every_text_is_readable_on_every_ground(theme: Theme) -> None:
 
 
 def test_one_is_chosen_and_worn_the_next_time(theatre: Theatre, tmp_path: Path) -> None:
-    memory = PreferencesFile(tmp_path / "home" / "app.json")
+    memory = tmp_path / "home" / "app.json"
 
     async def choose(pilot: Pilot) -> None:
         await theatre.tick(pilot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -31,7 +32,6 @@ from tui.orders import Orders
 from tui.screens import your_turn
 from tui.services.engine_control import Backend
 from tui.services.label_queue import wait_for_files
-from tui.services.preferences import PreferencesFile
 from tui.services.terminal import PagerError
 from tui.state.reviewing import word_diff
 
@@ -62,9 +62,9 @@ def play(
 
     async def perform() -> None:
         with closing(Watch.open(session.store_path, session.watched(), link)) as watch:
-            memory = PreferencesFile(place.root / "app.json")
-            orders = Orders(session, session.store_path, lambda: memory.choices.person)
+            orders = Orders(session, session.store_path, lambda: app.preferences.choices.person)
             backend = Backend(review=orders.review, label=orders.label, disputes=orders.disputes)
+            memory = place.root / "app.json"
             app = CrosswindApp(watch, theme="crosswind-dark", backend=backend, memory=memory)
             async with app.run_test(size=size, notifications=True) as pilot:
                 await press(pilot, "5")
@@ -108,7 +108,7 @@ def test_a_person_says_by_which_name_they_review(place: Place) -> None:
     with place.reader() as reader:
         account, ann = (one.person for one in reader.reviews(load_definition(place.benchmark).name))
     assert (account, ann) == (getpass.getuser(), "ann")
-    assert PreferencesFile(place.root / "app.json").choices.person == "ann"
+    assert json.loads((place.root / "app.json").read_text("utf-8"))["person"] == "ann"
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)])

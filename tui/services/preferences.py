@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from engine.benchmark import ConversationKey
 from engine.files import read_regular, replace_file
@@ -24,6 +25,11 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def config_folder(environ: Mapping[str, str]) -> Path:
     """The folder for a user's choices, which cannot be recreated."""
     return _folder(environ, "XDG_CONFIG_HOME", ".config")
+
+
+def choices_file(environ: Mapping[str, str]) -> Path:
+    """The file with this user's choices, whether or not it exists."""
+    return config_folder(environ) / FILE
 
 
 def keys_file(environ: Mapping[str, str]) -> Path | None:
@@ -65,7 +71,11 @@ MOST_STARS: Final = 1000
 MOST_DISMISSED: Final = 10_000
 MOST_READ: Final = 2000
 """The most conversations remembered as read; the file is written at each."""
-LONGEST: Final = 500
+FILE: Final = "app.json"
+KEYS_FILE: Final = "keys.yaml"
+"""The file that the user writes and the app only reads."""
+
+T = TypeVar("T")
 
 
 class TableView(NamedTuple):
@@ -123,139 +133,6 @@ def _named_after(workspace: Path) -> str:
     return hashlib.blake2b(place, digest_size=8).hexdigest()
 
 
-class _MemoryFile:
-    """A small file of JSON. A damaged one counts as missing; failing to write it raises nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.notice: str | None = None
-        """A problem with the file to report to the user; None without one."""
-
-    def _write(self, values: Mapping[str, object]) -> None:
-        try:
-            write_private(self.path, json.dumps(values, indent=2) + "\n")
-        except OSError as error:
-            self.notice = f"{self.path} could not be written: {error.strerror}"
-
-    def _read(self, lost: str) -> Mapping[str, Any]:
-        """What the file holds; `lost` is said of what a damaged one held."""
-        try:
-            content = json.loads(read_regular(self.path))
-        except FileNotFoundError:
-            return {}
-        # Python runs out of stack on JSON of a few thousand nested brackets
-        except (OSError, ValueError, RecursionError):
-            content = None
-        if isinstance(content, dict):
-            return content
-        self.notice = f"{self.path} cannot be read and is left aside: {lost}"
-        return {}
-
-
-class ViewMemory(_MemoryFile):
-    """The views of one workspace."""
-
-    def __init__(self, path: Path, workspace: Path) -> None:
-        super().__init__(path)
-        self._workspace = workspace
-        self.views = self._read_views()
-
-    @classmethod
-    def beside(cls, other: Path, workspace: Path) -> ViewMemory:
-        """The memory of a workspace, in a folder beside another file of the app."""
-        return cls(other.parent / FOLDER / f"{_named_after(workspace)}.json", workspace)
-
-    def keep(self, views: Views) -> None:
-        """Write the views if they have changed; an error becomes the `notice`."""
-        if views == self.views:
-            return
-        self.views = views
-        values = {
-            "workspace": str(self._workspace),
-            "lines": views.lines,
-            "tables": {
-                name: [table.column, table.backwards, *_row_as_list(table.row)]
-                for name, table in views.tables.items()
-            },
-            "stars": [_subject_as_list(subject) for subject in views.stars],
-            "read": [[*_subject_as_list(Subject(*take[:2])), take.take] for take in views.read],
-            "dismissed": views.dismissed,
-            "place": views.place,
-            "place_at_work": views.place_at_work,
-        }
-        self._write(values)
-
-    def _read_views(self) -> Views:
-        values = self._read("filters and stars are gone")
-        place, place_at_work = (_text(values.get(name)) for name in ("place", "place_at_work"))
-        return Views(
-            tuple(_texts(values.get("lines"))[:MOST_LINES]),
-            _tables(values.get("tables")),
-            tuple(_subjects(values.get("stars"))[:MOST_STARS]),
-            tuple(_takes(values.get("read"))[:MOST_READ]),
-            tuple(_numbers(values.get("dismissed"))[:MOST_DISMISSED]),
-            place,
-            place_at_work,
-        )
-
-
-def _tables(value: Any) -> dict[str, TableView]:
-    tables = {}
-    for name, kept in value.items() if isinstance(value, dict) else ():
-        if isinstance(kept, list) and len(kept) >= 2:
-            row = next(iter(_subjects([kept[2:]])), None)
-            tables[name] = TableView(_text(kept[0]), kept[1] is True, row)
-    return tables
-
-
-def _subject_as_list(subject: Subject) -> list[str]:
-    return [subject.benchmark, str(subject.key)]
-
-
-def _row_as_list(row: Subject | None) -> list[str]:
-    return [] if row is None else _subject_as_list(row)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _numbers(value: Any) -> list[int]:
-    return [each for each in value if type(each) is int] if isinstance(value, list) else []
-
-
-def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list):
-        return []
-    return [text for text in value if isinstance(text, str) and len(text) <= LONGEST]
-
-
-def _subjects(value: Any) -> list[Subject]:
-    subjects = []
-    for entry in value if isinstance(value, list) else ():
-        words = _texts(entry)
-        if len(words) == 2:
-            try:
-                subjects.append(Subject(words[0], ConversationKey.parse(words[1])))
-            except ValueError:
-                continue
-    return subjects
-
-
-def _takes(value: Any) -> list[TakeRef]:
-    """Entries without a take number, from older files, are of the first take."""
-    takes = []
-    for entry in value if isinstance(value, list) else ():
-        if isinstance(entry, list) and all(isinstance(number, int) for number in entry[2:]):
-            takes += [TakeRef(*subject, *(entry[2:3] or [0])) for subject in _subjects([entry[:2]])]
-    return takes
-
-
-FILE: Final = "app.json"
-KEYS_FILE: Final = "keys.yaml"
-"""The file that the user writes and the app only reads."""
-
-
 @dataclass(frozen=True, slots=True)
 class UserSettings:
     """A user's choices for all workspaces; None where none was made."""
@@ -274,104 +151,151 @@ class UserSettings:
     """The name under which the user labels and reviews; None for that of their account."""
 
 
-class PreferencesFile(_MemoryFile):
-    """A user's choices for all workspaces."""
+class _ViewsFile(msgspec.Struct):
+    """The file that keeps `Views`. A conversation is a benchmark's name and a `conv_id`."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.choices = self._read_choices()
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str]) -> PreferencesFile:
-        """The user's file, whether or not it exists."""
-        return cls(config_folder(environ) / FILE)
-
-    def keep(self, choices: UserSettings) -> None:
-        """Write the choices if they have changed."""
-        if choices == self.choices:
-            return
-        self.choices = choices
-        self._write({name: value for name, value in asdict(choices).items() if value is not None})
-
-    def _read_choices(self) -> UserSettings:
-        values = self._read("what was chosen is gone")
-        words = {
-            name: value
-            for name in ("theme", "place", "benchmark", "section", "person")
-            if isinstance(value := values.get(name), str)
-        }
-        thoughts, mouse = (_flag(values.get(name)) for name in ("thoughts", "mouse"))
-        return UserSettings(thoughts=thoughts, mouse=mouse, **words)
+    workspace: str = ""
+    lines: tuple[str, ...] = ()
+    tables: dict[str, list[str | bool | None]] = {}
+    """By table: the column, whether it is sorted backwards, and the conversation, if any."""
+    stars: tuple[tuple[str, str], ...] = ()
+    read: tuple[tuple[str, str, int], ...] = ()
+    dismissed: tuple[int, ...] = ()
+    place: str | None = None
+    place_at_work: str | None = None
 
 
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
+def _packed(views: Views, workspace: Path) -> _ViewsFile:
+    rows = {name: _row_words(table.row) for name, table in views.tables.items()}
+    return _ViewsFile(
+        str(workspace),
+        views.lines,
+        {
+            name: [table.column, table.backwards, *rows[name]]
+            for name, table in views.tables.items()
+        },
+        tuple((star.benchmark, str(star.key)) for star in views.stars),
+        tuple((take.benchmark, str(take.key), take.take) for take in views.read),
+        views.dismissed,
+        views.place,
+        views.place_at_work,
+    )
+
+
+def _row_words(row: Subject | None) -> tuple[str, ...]:
+    return () if row is None else (row.benchmark, str(row.key))
+
+
+def _unpacked(file: _ViewsFile) -> Views:
+    """Raises `ValueError` for what is no conversation."""
+    return Views(
+        file.lines,
+        {name: _table(*kept) for name, kept in file.tables.items()},
+        tuple(Subject(name, ConversationKey.parse(key)) for name, key in file.stars),
+        tuple(TakeRef(name, ConversationKey.parse(key), take) for name, key, take in file.read),
+        file.dismissed,
+        file.place,
+        file.place_at_work,
+    )
+
+
+def _table(
+    column: str | bool | None = None,  # noqa: FBT001  (as the file has it)
+    backwards: str | bool | None = None,  # noqa: FBT001
+    *row: str | bool | None,
+) -> TableView:
+    kept = Subject(str(row[0]), ConversationKey.parse(str(row[1]))) if len(row) == 2 else None
+    return TableView(column if isinstance(column, str) else None, backwards is True, kept)
+
+
+def views_file(choices: Path, workspace: Path) -> Path:
+    """The file with the views of a workspace, in a folder beside that of the choices."""
+    return choices.parent / FOLDER / f"{_named_after(workspace)}.json"
+
+
+def read_views(path: Path) -> tuple[Views, str | None]:
+    """The views, and a problem with their file to report to the user."""
+    file, notice = _read(path, _ViewsFile(), "filters and stars are gone")
+    try:
+        return _unpacked(file), notice
+    except ValueError:
+        return Views(), _damaged(path, "filters and stars are gone")
+
+
+def _read(path: Path, without: T, lost: str) -> tuple[T, str | None]:
+    """What the file holds, or else `without`; `lost` is said of what a damaged one held."""
+    try:
+        return msgspec.convert(json.loads(read_regular(path)), type(without)), None
+    except FileNotFoundError:
+        return without, None
+    # Python runs out of stack on JSON of a few thousand nested brackets
+    except (OSError, ValueError, msgspec.ValidationError, RecursionError):
+        return without, _damaged(path, lost)
+
+
+def _damaged(path: Path, lost: str) -> str:
+    return f"{path} cannot be read and is left aside: {lost}"
 
 
 class Preferences:
-    """A user's choices and views, stored if there is a memory, else kept for this session."""
+    """A user's choices and views, stored if there is a file for them, else kept for this
+    session. A damaged file counts as missing; failing to write one raises nothing."""
 
-    def __init__(
-        self, memory: PreferencesFile | None, workspace: Path, tell: Callable[[str], None]
-    ) -> None:
-        """`tell` shows problems with the files."""
-        self._memory = memory
+    def __init__(self, file: Path | None, workspace: Path, tell: Callable[[str], None]) -> None:
+        """`file` is the one with the choices; `tell` shows problems with the files."""
+        self._file = file
         self._workspace = workspace
         self._tell = tell
-        self._choices = UserSettings() if memory is None else memory.choices
+        self.choices, self._notice = UserSettings(), None
+        """The user's choices, and a problem with their file to report to the user."""
+        if file is not None:
+            self.choices, self._notice = _read(file, self.choices, "what was chosen is gone")
+        self._stored_choices = self.choices
         self._views: Views | None = None
 
     def draft(self, benchmark: str, name: str) -> Path:
         """The path where text from an editor is kept until accepted, so that it survives the end of
         the terminal or the app. Its folder exists."""
-        if self._memory is None:
+        if self._file is None:
             folder = Path(mkdtemp(prefix="crosswind-"))
         else:
-            beside = self._memory.path.parent
-            folder = beside / DRAFTS / _named_after(self._workspace) / benchmark
+            folder = self._file.parent / DRAFTS / _named_after(self._workspace) / benchmark
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder / f"{name}.yaml"
 
-    @property
-    def choices(self) -> UserSettings:
-        """The user's choices."""
-        return self._choices
-
     def choose(self, choices: UserSettings) -> None:
         """Keep these for the next time."""
-        self._choices = choices
-        if self._memory is not None:
-            self._memory.keep(choices)
+        self.choices = choices
+        self._store_choices(choices)
         self.tell_notices()
-
-    @cached_property
-    def _view_memory(self) -> ViewMemory | None:
-        """The views' file, read on first use, which is rarely at start-up."""
-        if self._memory is None:
-            return None
-        return ViewMemory.beside(self._memory.path, self._workspace)
 
     @property
     def views(self) -> Views:
-        """The user's views of this workspace."""
+        """The user's views of this workspace, read on first use, which is rarely at start-up."""
         if self._views is None:
-            memory = self._view_memory
-            self._views = Views() if memory is None else memory.views
-            self._tell_notice(memory)
+            self._views, notice = Views(), None
+            if self._file is not None:
+                self._views, notice = read_views(views_file(self._file, self._workspace))
+            if notice is not None:
+                self._tell(notice)
         return self._views
 
     def keep_views(self, views: Views) -> None:
         """Store the views of this workspace."""
+        if views == self.views:
+            return
         self._views = views
-        if self._view_memory is not None:
-            self._view_memory.keep(views)
-            self._tell_notice(self._view_memory)
+        if self._file is not None:
+            path = views_file(self._file, self._workspace)
+            notice = self._write(path, _packed(views, self._workspace))
+            if notice is not None:
+                self._tell(notice)
 
     def keep_place(self, place: str, *, at_work: bool) -> None:
         """Store the place shown last, kept apart for when an engine is `at_work`."""
-        if self._memory is None:
+        if self._file is None:
             return
-        self._memory.keep(replace(self._choices, place=place))
+        self._store_choices(replace(self.choices, place=place))
         if at_work:
             self.keep_views(replace(self.views, place_at_work=place))
         else:
@@ -390,9 +314,19 @@ class Preferences:
 
     def tell_notices(self) -> None:
         """Report a problem with the file of choices."""
-        self._tell_notice(self._memory)
+        notice, self._notice = self._notice, None
+        if notice is not None:
+            self._tell(notice)
 
-    def _tell_notice(self, memory: _MemoryFile | None) -> None:
-        if memory is not None and memory.notice is not None:
-            self._tell(memory.notice)
-            memory.notice = None
+    def _store_choices(self, choices: UserSettings) -> None:
+        if self._file is not None and choices != self._stored_choices:
+            self._stored_choices = choices
+            self._notice = self._write(self._file, choices) or self._notice
+
+    def _write(self, path: Path, values: object) -> str | None:
+        """Write a file; what was wrong with that, to report to the user."""
+        try:
+            write_private(path, json.dumps(msgspec.to_builtins(values), indent=2) + "\n")
+        except OSError as error:
+            return f"{path} could not be written: {error.strerror}"
+        return None

@@ -18,7 +18,7 @@ from engine.errors import CrosswindError
 from tests.approval import approve
 from tests.engine.commands import command
 from tests.engine.small_workspace import small_workspace
-from tui.services.preferences import PreferencesFile
+from tui.services.preferences import choices_file
 
 ROOT = Path(__file__).parents[3]
 FULL = "crosswind: the output could not be written: No space left on device\n"
@@ -91,7 +91,7 @@ def test_a_user_without_an_account_is_named_by_number(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pwd, "getpwuid", no_such_account)
     assert person_named(None) == f"uid{os.getuid()}"
     assert this_account().startswith(f"uid{os.getuid()}@")
-    assert str(PreferencesFile.of({}).path).startswith("/.config/crosswind/")
+    assert str(choices_file({})).startswith("/.config/crosswind/")
 
 
 def test_a_sqlite_that_is_too_old_is_named_before_anything_is_opened(
