@@ -93,10 +93,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._infos: Sequence[BenchmarkInfo] | None = None
         """The benchmarks as last drawn."""
         self._scores = ScoreFeed(shell.watch)
-        self._stale = BenchmarkFeed(shell.engine.stale)
+        self._stale = BenchmarkFeed(shell.engine.backend.stale)
         """Why takes that count are stale, by the seq of the take."""
-        self._ahead = BenchmarkFeed(shell.engine.ahead)
-        self._template = BenchmarkFeed(shell.engine.is_template)
+        self._ahead = BenchmarkFeed(shell.engine.backend.ahead)
+        self._template = BenchmarkFeed(shell.engine.backend.is_template)
         """Whether nobody has described what it measures yet."""
         self._version: object = None
         """Differs from before when anything was written or approved since `_ahead` was computed."""

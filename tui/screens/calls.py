@@ -79,7 +79,7 @@ class CallsScreen(WatchingScreen, inherit_bindings=False):
 
     async def _read(self) -> None:
         try:
-            self._found = await asyncio.to_thread(self.shell.engine.calls, self._shown)
+            self._found = await asyncio.to_thread(self.shell.engine.backend.calls, *self._shown)
         except CrosswindError as error:
             self._fault = str(error)
         places = [(call.turn, call.speaker) for call in self._calls]

@@ -514,7 +514,7 @@ class JudgeAgainScreen(Overlay[Request]):
         if order is None:
             return
         try:
-            priced = await asyncio.to_thread(self._shell.engine.cost, order)
+            priced = await asyncio.to_thread(self._shell.engine.backend.cost, order)
         except CrosswindError as error:
             self._prices[candidate.name] = [Piece(one_line(str(error)), Ink.BAD)]
             self._show_price()

@@ -346,7 +346,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
             self._written = self._version()
             source = self._source
             if source is None:
-                source = self._source = await asyncio.to_thread(self.shell.engine.review)
+                source = self._source = await asyncio.to_thread(self.shell.engine.backend.review)
             self._person_queue.pages = await asyncio.to_thread(source.pages)
             self._person_queue.labels = await asyncio.to_thread(source.labels)
             self._fault = None

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from engine.pipeline.message_calls import TakeCalls
     from engine.pipeline.planner import RemainingWork
     from engine.pipeline.report import Report
-    from tui.state.related import TakeRef
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
@@ -71,40 +70,43 @@ class QuitChoice(Enum):
     STAY = "stay"
 
 
+def _not_here(*_arguments: object) -> Any:
+    raise InputError("This cannot be done here, only by the command line.")
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Work done off the event loop. Each call may take a while and raise `CrosswindError`; it is
-    None if it is not available."""
+    """Work done off the event loop. Each call may take a while and raise `CrosswindError`."""
 
-    start: Callable[[Order | None], int] | None = None
+    start: Callable[[Order | None], int] = _not_here
     """Starts an engine, idle without an order. Returns its process id once it is ready."""
-    cost: Callable[[Order], PricedOrder | None] | None = None
+    cost: Callable[[Order], PricedOrder | None] = lambda _order: None
     """Prices an order; None if it is free."""
-    make: Callable[[str], None] | None = None
+    make: Callable[[str], None] = _not_here
     """Creates a benchmark of that name."""
     made_since: Callable[[Collection[str]], Sequence[BenchmarkInfo]] = lambda _known: ()
     """Reads the files of the benchmarks that are not among those known."""
-    report: Callable[[str], Report] | None = None
+    report: Callable[[str], Report] = _not_here
     """Computes the results of a benchmark."""
-    describe: Callable[[str], BenchmarkInfo] | None = None
+    describe: Callable[[str], BenchmarkInfo] = _not_here
     """Reads a benchmark's file again."""
     is_template: Callable[[str], bool] = lambda _name: False
     """Whether a benchmark's file is still the template."""
-    stale: Callable[[str], Mapping[int, str]] | None = None
+    stale: Callable[[str], Mapping[int, str]] = lambda _name: {}
     """Finds why counted takes of a benchmark are stale, by their `seq`."""
-    decided: Callable[[str], Mapping[int, TakeCount]] | None = None
+    decided: Callable[[str], Mapping[int, TakeCount]] = lambda _name: {}
     """Finds the takes of a benchmark that the files decide otherwise than the store says."""
-    calls: Callable[[str, ConversationKey, int], TakeCalls] | None = None
+    calls: Callable[[str, ConversationKey, int], TakeCalls] = _not_here
     """Finds the calls behind the messages of a take, by its number."""
-    label: Callable[[str], PersonSample] | None = None
+    label: Callable[[str], PersonSample] = _not_here
     """Opens the user's label sample of a benchmark, drawing it if there is none."""
-    disputes: Callable[[str], PersonDisputes] | None = None
+    disputes: Callable[[str], PersonDisputes] = _not_here
     """Finds the items of a benchmark that labellers disagree on."""
-    review: Callable[[], PersonReview] | None = None
+    review: Callable[[], PersonReview] = _not_here
     """Opens the reviews of metrics and scenarios."""
-    ahead: Callable[[str], RemainingWork] | None = None
+    ahead: Callable[[str], RemainingWork | None] = lambda _name: None
     """Finds the work of a benchmark that waits for a person."""
-    pilot: Callable[[str], PilotPage] | None = None
+    pilot: Callable[[str], PilotPage] = _not_here
     """Builds the page on a pilot."""
     hiding: Callable[[], Hide] = lambda: hiding(())
     """Returns what hides the keys of the configured models."""
@@ -139,7 +141,7 @@ class EngineControl:
         self._app = app
         self._watch = watch
         self._ticker = ticker
-        self._backend = backend
+        self.backend = backend
         self._tell = tell
         self._look = look
         self._started = started
@@ -194,13 +196,7 @@ class EngineControl:
 
     def start(self, order: Order, request: Request | None = None, then: Then | None = None) -> None:
         """Start an engine on an order if none is running; `request` is what led to it."""
-        show = then or self._show_answer
-        if self._backend.start is None:
-            names = " ".join(order.benchmarks)
-            why = f"No engine is at work here: `crosswind run {names}` starts one."
-            show(Response(accepted=False, text=why))
-        else:
-            self._begin(self._start(self._backend.start, order, request, show))
+        self._begin(self._start(order, request, then or self._show_answer))
 
     def run(self, names: Sequence[str]) -> None:
         """Run what is missing of these benchmarks, except templates that nobody has filled in."""
@@ -213,7 +209,7 @@ class EngineControl:
     async def _order_described(self, names: Sequence[str], act: Callable[[Order], None]) -> None:
         """Order those that are not templates any more, and name the others."""
         try:
-            bare = await asyncio.to_thread(lambda: list(filter(self._backend.is_template, names)))
+            bare = await asyncio.to_thread(lambda: list(filter(self.backend.is_template, names)))
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
@@ -283,39 +279,6 @@ class EngineControl:
         """Show the question that the engine is waiting on once more."""
         self._question_asked = None
 
-    def cost(self, order: Order) -> PricedOrder | None:
-        """The calls and the price of an order; None if it is free. Slow, so do not call it on the
-        event loop. Raises `CrosswindError`."""
-        return None if self._backend.cost is None else self._backend.cost(order)
-
-    def report(self, benchmark: str) -> Report:
-        """The current results. Slow: not for the event loop. Raises `CrosswindError`."""
-        if self._backend.report is None:
-            raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
-        return self._backend.report(benchmark)
-
-    def calls(self, shown: TakeRef) -> TakeCalls:
-        """The calls behind the messages of a take. Slow: not for the event loop. Raises
-        `CrosswindError`."""
-        if self._backend.calls is None:
-            raise InputError("The calls of a conversation cannot be read here.")
-        return self._backend.calls(shown.benchmark, shown.key, shown.take)
-
-    def stale(self, benchmark: str) -> Mapping[int, str]:
-        """Why counted takes are stale, by their `seq`; empty if not available. Slow, so do not call
-        it on the event loop. Raises `CrosswindError`."""
-        return {} if self._backend.stale is None else self._backend.stale(benchmark)
-
-    def decided(self, benchmark: str) -> Mapping[int, TakeCount]:
-        """The takes that the files decide otherwise than the store says; empty if not available.
-        Slow, so do not call it on the event loop. Raises `CrosswindError`."""
-        return {} if self._backend.decided is None else self._backend.decided(benchmark)
-
-    def is_template(self, benchmark: str) -> bool:
-        """Whether a benchmark's file is still the template. Reads the file. Raises
-        `CrosswindError`."""
-        return self._backend.is_template(benchmark)
-
     async def correct_states(self) -> None:
         """Count the rows of work as they are, where these may not be in their stored states: rows
         that failed, those of a run that was cut off, and where files were changed since."""
@@ -327,7 +290,7 @@ class EngineControl:
             if not (has_failed or is_new or progress.run_end is None):
                 continue
             with suppress(CrosswindError):
-                self.correct(info.name, await asyncio.to_thread(self.ahead, info.name))
+                self.correct(info.name, await asyncio.to_thread(self.backend.ahead, info.name))
         self._look()
 
     def correct(self, benchmark: str, ahead: RemainingWork | None) -> None:
@@ -336,22 +299,12 @@ class EngineControl:
         if ahead is not None and not self.at_work:
             self._watch.correct(benchmark, ahead.corrections, ahead.seq)
 
-    def ahead(self, benchmark: str) -> RemainingWork | None:
-        """The work that waits for a person; None if not available. Slow, so do not call it on the
-        event loop. Raises `CrosswindError`."""
-        return None if self._backend.ahead is None else self._backend.ahead(benchmark)
-
     def pilot(self, benchmark: str, then: Callable[[PilotPage], None]) -> None:
         """Play a few conversations of each metric. `then` gets the page on them, at once if they
         exist already."""
-        if self._backend.pilot is None:
-            self._tell(f"`crosswind run --pilot {benchmark}` plays it.", bad=True)
-        else:
-            self._begin(self._pilot(self._backend.pilot, benchmark, then))
+        self._begin(self._pilot(benchmark, then))
 
-    async def _pilot(
-        self, page: Callable[[str], PilotPage], name: str, then: Callable[[PilotPage], None]
-    ) -> None:
+    async def _pilot(self, name: str, then: Callable[[PilotPage], None]) -> None:
         def asked(order: Order) -> None:
             last = self._watch.reader.last_run()
             piloting = _PilotRequest(name, 0 if last is None else last.seq, then)
@@ -367,8 +320,8 @@ class EngineControl:
 
         try:
             pilot = None
-            if not await asyncio.to_thread(self._backend.is_template, name):
-                pilot = await asyncio.to_thread(page, name)
+            if not await asyncio.to_thread(self.backend.is_template, name):
+                pilot = await asyncio.to_thread(self.backend.pilot, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
@@ -383,8 +336,8 @@ class EngineControl:
 
     def show_pilot(self) -> None:
         """Show the page on a requested pilot as soon as it is over."""
-        piloting, page = self._piloting, self._backend.pilot
-        if piloting is None or page is None:
+        piloting = self._piloting
+        if piloting is None:
             return
         try:
             over = self._watch.reader.run_over(piloting.after)
@@ -392,31 +345,18 @@ class EngineControl:
             return  # whoever reads the run tells it
         if over is not None and over.benchmarks == (piloting.benchmark,):
             self._piloting = None
-            self._begin(self._find_then(page, piloting.benchmark, piloting.then))
-
-    def review(self) -> PersonReview:
-        """Open the reviews. Slow, so do not call it on the event loop. Raises `CrosswindError`."""
-        if self._backend.review is None:
-            raise InputError("`crosswind review` does it: it cannot be done here.")
-        return self._backend.review()
+            self._find(self.backend.pilot, piloting.benchmark, piloting.then)
 
     def label(self, benchmark: str, then: Callable[[PersonSample], None]) -> None:
         """Open the user's sample of a benchmark; `then` gets it."""
-        self._look_up(self._backend.label, benchmark, then, f"crosswind label {benchmark}")
+        self._find(self.backend.label, benchmark, then)
 
     def adjudicate(self, benchmark: str, then: Callable[[PersonDisputes], None]) -> None:
         """Find what labellers disagree on; `then` gets it."""
-        self._look_up(
-            self._backend.disputes, benchmark, then, f"crosswind label {benchmark} --decide"
-        )
+        self._find(self.backend.disputes, benchmark, then)
 
-    def _look_up(
-        self, find: Callable[[str], T] | None, name: str, then: Callable[[T], None], command: str
-    ) -> None:
-        if find is None:
-            self._tell(f"`{command}` opens it.", bad=True)
-        else:
-            self._begin(self._find_then(find, name, then))
+    def _find(self, find: Callable[[str], T], name: str, then: Callable[[T], None]) -> None:
+        self._begin(self._find_then(find, name, then))
 
     async def _find_then(
         self, find: Callable[[str], T], name: str, then: Callable[[T], None]
@@ -431,10 +371,7 @@ class EngineControl:
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         """Create a benchmark in the workspace, with a file to describe it in; `then` is called
         after that."""
-        if self._backend.make is None:
-            self._tell(f"`crosswind new {name}` makes it.", bad=True)
-        else:
-            self._begin(self._make_benchmark(self._backend.make, name, then))
+        self._begin(self._make_benchmark(name, then))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         self._app.run_worker(work, group="ask")
@@ -483,13 +420,7 @@ class EngineControl:
         if answer.text or not answer.accepted:
             self._tell(answer.text or "The engine refused.", bad=not answer.accepted)
 
-    async def _start(
-        self,
-        start: Callable[[Order | None], int],
-        order: Order,
-        request: Request | None,
-        show: Then,
-    ) -> None:
+    async def _start(self, order: Order, request: Request | None, show: Then) -> None:
         """Start an engine with the order, or idle and then send it the request."""
         try:
             # the price was already shown to a user who asks for judging or playing again
@@ -500,7 +431,8 @@ class EngineControl:
             if request is not None and not shown:
                 request = replace(request, quote=agreed.quote)
             self._tell("An engine is being started.")
-            self._started = await asyncio.to_thread(start, agreed if request is None else None)
+            first = agreed if request is None else None
+            self._started = await asyncio.to_thread(self.backend.start, first)
         except CrosswindError as error:
             show(Response(accepted=False, text=str(error)))
             return
@@ -511,7 +443,7 @@ class EngineControl:
     async def _agreed(self, order: Order) -> Order | None:
         """The order with the agreed price; None if the user did not agree. Raises
         `CrosswindError`."""
-        priced = await asyncio.to_thread(self.cost, order)
+        priced = await asyncio.to_thread(self.backend.cost, order)
         if priced is None:
             return order
         when = "after what is at work" if self.at_work else "at once"
@@ -530,9 +462,7 @@ class EngineControl:
     async def _edit_benchmark(self, name: str, path: Path) -> None:
         try:
             await show_file(self._app, path, editor(os.environ))
-            if self._backend.describe is None:
-                return
-            described = await asyncio.to_thread(self._backend.describe, name)
+            described = await asyncio.to_thread(self.backend.describe, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
@@ -544,11 +474,9 @@ class EngineControl:
         ]
         self._look()
 
-    async def _make_benchmark(
-        self, make: Callable[[str], None], name: str, then: Callable[[], None]
-    ) -> None:
+    async def _make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         try:
-            await asyncio.to_thread(make, name)
+            await asyncio.to_thread(self.backend.make, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
@@ -563,7 +491,7 @@ class EngineControl:
     async def _add_benchmarks(self) -> None:
         known = {info.name for info in self._watch.benchmarks}
         try:
-            made = await asyncio.to_thread(self._backend.made_since, known)
+            made = await asyncio.to_thread(self.backend.made_since, known)
         except CrosswindError as error:
             if str(error) != self._unread:  # it is looked for again and again
                 self._tell(str(error), bad=True)
