@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import os
-import re
 import shlex
 import stat
 import threading
@@ -22,7 +20,7 @@ from engine.link import EngineState
 from engine.report.hidden_keys import HIDDEN, Hide, hiding
 from engine.store.reader import Reader
 from tests.approval import approve, lines_with
-from tests.tui.theatre import BENCHMARK, JURY, METRIC, Pilot, Theatre, on_screen, shell
+from tests.tui.theatre import BENCHMARK, JURY, Pilot, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import exit_summary
 from tui.screens.conversation import ConversationScreen
@@ -36,8 +34,8 @@ from tui.services.export import (
     programs,
     write_new,
 )
-from tui.services.preferences import PreferencesFile, UserSettings
-from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE, viewer
+from tui.services.preferences import UserSettings, choices_file
+from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, viewer
 from tui.state.related import Subject
 
 COUNTS = Counts(AskedConversations(BENCHMARK, {}, (), (), 0), JURY)
@@ -210,27 +208,6 @@ async def test_what_the_export_asks_fits_what_there_is_to_export(
     assert "Export the screen?" in on_screen(pilot)
 
 
-async def test_the_filtered_list_is_written_as_a_table(
-    theatre: Theatre, pilot: Pilot, home: Path
-) -> None:
-    await theatre.prepare()
-    await theatre.judge(await theatre.play(1), passed=True)
-    take = await theatre.play(2)
-    await theatre.judge(take, passed=False)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.press(pilot, "F", *"outcome:fail", "enter")
-    await theatre.answered(pilot)
-    await pilot.press("E")
-    approve(lines_with(on_screen(pilot), "of 1 row: CSV,"))
-    await pilot.press("l")
-    await theatre.answered(pilot)
-    assert names_in(home) == ["verdicts.csv"]
-    with (home / "verdicts.csv").open(encoding="utf-8", newline="") as file:
-        [row] = csv.DictReader(file)
-    assert row["conv_id"] == str(take.key)
-    assert row["metric_name"] == METRIC.name
-
-
 def test_a_folder_that_takes_no_file_is_said(theatre: Theatre, home: Path) -> None:
     async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
@@ -337,7 +314,8 @@ def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> No
 
 
 def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> None:
-    memory = PreferencesFile.of(os.environ)
+    memory = choices_file(os.environ)
+    assert memory == home / ".config" / "crosswind" / "app.json"
 
     async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
@@ -346,11 +324,10 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
 
     app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
-    kept = PreferencesFile.of(os.environ)
-    assert kept.choices == UserSettings("crosswind-light", "Results", thoughts=True, mouse=False)
-    assert kept.path == home / ".config" / "crosswind" / "app.json"
 
-    again = CrosswindApp(theatre.watch, memory=kept)
+    again = CrosswindApp(theatre.watch, memory=memory)
+    kept = UserSettings("crosswind-light", "Results", thoughts=True, mouse=False)
+    assert again.preferences.choices == kept
     assert (again.theme, again.navigator.place) == ("crosswind-light", "Results")
 
 
@@ -360,14 +337,12 @@ def test_a_damaged_memory_is_left_aside_with_a_notice(
 ) -> None:
     path = tmp_path / "app.json"
     path.write_text(text, "utf-8")
-    memory = PreferencesFile(path)
-    is_damaged = "theme" not in text
 
     async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
-        assert ("cannot be read" in " ".join(on_screen(pilot).split())) is is_damaged
+        assert "cannot be read" in " ".join(on_screen(pilot).split())
 
-    app = CrosswindApp(theatre.watch, memory=memory, moment=theatre.moment)
+    app = CrosswindApp(theatre.watch, memory=path, moment=theatre.moment)
     theatre.perform(script, app=app)
     assert app.navigator.place == "Live"
 
@@ -418,28 +393,6 @@ async def test_the_end_of_a_run_is_told_once_on_other_screens(
     await theatre.tick(pilot, 2)
     await theatre.tick(pilot, 2)
     assert words in on_screen(pilot)
-
-
-def test_a_terminal_that_shows_progress_is_told_of_it_where_that_is_wanted(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PROGRESS_VARIABLE, "1")
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        await theatre.tick(pilot, 2)
-        theatre.link.state = EngineState.PAUSED
-        await theatre.tick(pilot, 2)
-        await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
-        await theatre.tick(pilot, 2)
-        theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot, 2)
-
-    app = SpokenTo(theatre.watch, moment=theatre.moment)
-    theatre.perform(script, app=app)
-    told = re.findall(r"\x1b\]9;4;(\d;\d*)\x1b", app.said)
-    assert told == ["1;25", "4;25", "2;25", "0;", "0;"]
 
 
 def test_what_stays_on_the_terminal_says_how_far_everything_is(theatre: Theatre) -> None:

@@ -200,11 +200,6 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
         return None
 
     @property
-    def listed_takes(self) -> Sequence[int]:
-        """The takes that the screen lists, which export offers together; empty if it lists none."""
-        return ()
-
-    @property
     def scenario(self) -> tuple[str, str] | None:
         """Benchmark and scenario id of the conversation that is open or has the cursor; None where
         there is none."""

@@ -6,18 +6,16 @@ import asyncio
 import json
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from shutil import which
 from typing import Any, Final
 
 from textual.app import App
 
-from engine.display import clean, plural
+from engine.display import clean
 from engine.errors import CrosswindError
 from engine.jury import Counts
 from engine.report.hidden_keys import Hide
@@ -130,34 +128,10 @@ def as_json(reader: Reader, subject: Subject, hide: Hide) -> str:
     return _every_take(reader, subject, None, hide, markdown=False)
 
 
-def as_table(watch: Watch, listed: Sequence[int], hide: Hide) -> str:
-    """These takes' conversations as `crosswind export csv` writes them. Raises
-    `StoreError`."""
-    # imported with the first file, as in `_every_take`: no frame waits for it
-    from engine.report.conversation import conversations, csv_lines
-    from engine.store.browsing import Browser
-
-    reader, keys = watch.reader, defaultdict(set)
-    for benchmark, key in Browser(reader).keys(listed):
-        keys[benchmark].add(key)
-    metrics = {info.name: info.metrics for info in watch.benchmarks}
-    found = (
-        conversations(
-            reader,
-            name,
-            metrics=metrics.get(name, {}),
-            counts=watch.counts(name),
-            keys=keys[name],
-        )
-        for name in keys
-    )
-    return "".join(csv_lines(map(hide, chain.from_iterable(found))))
-
-
 def _every_take(
     reader: Reader, subject: Subject, counts: Counts | None, hide: Hide, *, markdown: bool
 ) -> str:
-    # imported with the first file, like the tables of other formats: no frame waits these 16 ms
+    # imported with the first file: no frame waits these 16 ms
     from engine.report.conversation import as_object, document, takes
 
     all_takes = map(hide, takes(reader, subject.benchmark, subject.key, counts))
@@ -230,23 +204,12 @@ class Exporter:
 
     def export(self) -> None:
         """Ask what to export into the working folder."""
-        subject, screen = self.subject, self._app.screen
-        listed = screen.listed_takes if isinstance(screen, WatchingScreen) else ()
+        subject = self.subject
         offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
         asked = "Export the screen?" if subject is None else "Export what?"
-        rows = plural(len(listed), "row")
-        table = ChoiceOption("l", "the list", f"of {rows}: CSV, a line for a verdict")
-        if listed:
-            offers.insert(len(offers) - 1, table)
 
         def chosen(offer: ChoiceOption | None) -> None:
-            if offer is table:
-                self._run_in_background(
-                    self._exported(
-                        "verdicts", ".csv", lambda: as_table(self._watch, listed, self._hiding())
-                    )
-                )
-            elif offer is not None:
+            if offer is not None:
                 self._export(offer, subject)
 
         self._app.push_screen(ChoiceScreen((asked, f"into {Path.cwd()}"), offers), chosen)

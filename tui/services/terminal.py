@@ -38,26 +38,18 @@ from tui.state.run_status import RunPhase, RunStatus, Snapshot
 # xterm's: push the title on the terminal's stack, and pop it again
 KEEP_TITLE: Final = "\x1b[22;0t"
 GIVE_TITLE_BACK: Final = "\x1b[23;0t"
-# ConEmu's, adopted by other terminals: 1 is running, 2 has failures, 4 is paused
-NO_PROGRESS: Final = "\x1b]9;4;0;\x1b\\"
-PROGRESS_VARIABLE: Final = "CROSSWIND_PROGRESS"
-"""The environment variable that, if set, makes the app report progress to the terminal."""
 EVERY: Final = 1.0
 """Seconds between two titles."""
 
 
 class TerminalStatus:
-    """Keeps the terminal's title and progress current; checks each tick but rarely writes."""
+    """Keeps the terminal's title current; checks each tick but rarely writes."""
 
     def __init__(self, write: Callable[[str], None], environ: Mapping[str, str]) -> None:
-        """If `PROGRESS_VARIABLE` is set, progress is reported for the tab or task bar. Only on
-        request, as some terminals print sequences they do not know."""
         self._plain = wants_ascii(environ)
         self._write = write
         """Writes to the terminal without filtering."""
-        self._progress = bool(environ.get(PROGRESS_VARIABLE))
         self._title = ""
-        self._shown_progress = NO_PROGRESS
         self._titled_at = float("-inf")
         self._was_on = False
 
@@ -66,11 +58,11 @@ class TerminalStatus:
         self._write(KEEP_TITLE)
 
     def end(self) -> None:
-        """Restore the terminal's title and remove the progress."""
-        self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
+        """Restore the terminal's title."""
+        self._write(GIVE_TITLE_BACK)
 
     def look(self, watch: Watch, now: Snapshot) -> RunStatus | None:
-        """Update title and progress. Returns the status of a run that has just ended."""
+        """Update the title. Returns the status of a run that has just ended."""
         where = now.status
         ended = self._was_on and where.phase.over
         # a process that holds the workspace briefly, to store a label, looks like a run
@@ -78,24 +70,11 @@ class TerminalStatus:
         if ended or now.seconds - self._titled_at >= EVERY:
             self._titled_at = now.seconds
             self._show_title(title(watch, where))
-            self._show_progress(watch, where)
         if ended:
             # a bell for whoever is elsewhere, and a notification where the terminal knows the
             # code
             self._write(f"\x07\x1b]9;Crosswind: {self._shown(where.words)}\x1b\\")
         return where if ended else None
-
-    def _show_progress(self, watch: Watch, where: RunStatus) -> None:
-        if not self._progress:
-            return
-        part, failed = how_far(watch)
-        # OSC 9;4, which began with ConEmu: 1 goes on, 2 has faults, 4 pauses
-        state = 2 if failed else 4 if where.phase is RunPhase.PAUSED else 1
-        known = part is not None and not where.phase.over
-        text = f"\x1b]9;4;{state};{part}\x1b\\" if known else NO_PROGRESS
-        if text != self._shown_progress:
-            self._shown_progress = text
-            self._write(text)
 
     def _show_title(self, text: str) -> None:
         if text != self._title:
