@@ -13,7 +13,7 @@ from tests.approval import approve, lines_with
 from tests.tui.theatre import METRIC, TARGETS, Pilot, Theatre, on_screen, text
 from tui.screens.cards import metric_blocks
 from tui.screens.compare import CompareScreen
-from tui.state.headline import group_parts, metric_line, shown_words, votes_line
+from tui.state.headline import group_words, metric_line, shown_words, votes_line
 from tui.text.blocks import Passage
 
 JURY = Jury(("evaluator",))
@@ -100,7 +100,7 @@ def test_where_the_behaviour_was_shown_is_what_the_verdict_that_counts_quotes(
 
 def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> None:
     notes = ["shown in turn 4", ""]
-    group = group_parts({"age": "younger", "gender": "woman"})
+    group = group_words({"age": "younger", "gender": "woman"})
 
     def at(width: int) -> tuple[str, str]:
         left, right = metric_line(METRIC, notes, width, group)
@@ -111,10 +111,8 @@ def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> N
     assert {at(width)[0] for width in (70, 60, 50, 30)} == {name}
     approve([f"{width}{at(width)[1]}" for width in (140, 70, 60, 50, 30)])
     assert metric_line(None, notes, 80) == ((), ())
-    group = group_parts({"age": "in your early twenties", "lives": "far from everybody else"})
+    group = group_words({"age": "in your early twenties", "lives": "far from everybody else"})
     assert at(70)[1] == "  shown in turn 4 "  # cut, it might look like another group
-    groups = (group, ("in your early thirties", "far from everybody else"))
-    approve(text(metric_line(METRIC, notes, 70, group, groups)[1]))
     approve(at(120)[1])
 
 

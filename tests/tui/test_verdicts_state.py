@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from itertools import product
 
 import pytest
 from rich.cells import cell_len
@@ -16,13 +15,12 @@ from tests.tui.theatre import BENCHMARK, JUDGE, Theatre, text
 from tui.state.related import Subject
 from tui.state.verdicts import (
     AGAIN_AFTER,
-    BECAUSE_WIDTH,
     KnownNames,
     RowMarks,
     VerdictsState,
     cells,
 )
-from tui.text.ink import group_text, shorten_middle, told_apart
+from tui.text.ink import shorten_middle, told_apart
 from tui.text.wrap import laid_out
 
 
@@ -230,86 +228,23 @@ async def test_judges_have_a_column_once_there_are_several_and_one_that_counts_s
     assert "offline…luator +1" in shown()  # whoever counts, that there are others is not cut
 
 
-@pytest.mark.parametrize("width", [18, 24, 40])
-def test_groups_that_are_cut_keep_each_of_their_values_and_look_different(width: int) -> None:
-    ages, skills = (
-        ("in your early twenties", "over 65"),
-        ("new to computers", "at home with computers", "new to computer games"),
-    )
-    groups = tuple((age, skill) for age in ages for skill in skills)
-    shown = [group_text(group, groups, width) for group in groups]
-    assert len(set(shown)) == len(groups)
-    assert all(cell_len(each) <= width and " · " in each for each in shown)
-    if width == 24:
-        approve(shown[1])
-        approve(shown[4])
-    assert group_text(("over 65", "new"), groups, width) == "over 65 · new"
-    assert group_text((), groups, width) == ""
-
-
-@pytest.mark.parametrize("width", [8, 18, 31])
-def test_groups_of_too_many_values_for_the_room_still_look_different(width: int) -> None:
-    values = [
-        ("in your early twenties", "in your early thirties"),
-        ("new to computers", "new to computer games"),
-        ("lives in the country", "lives in the country town"),
-        ("speaks one language", "speaks one language well"),
-    ]
-    groups = tuple(product(*values))
-    shown = {group_text(group, groups, width) for group in groups}
-    assert len(shown) == len(groups)
-    assert all(cell_len(each) <= width for each in shown)
-
-
-def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    infos = named_only(["giving-in-under-pressure-a", "giving-in-under-pressure-b"])
-    state = VerdictsState()
-    state.find(
-        FilterResult(array("q"), 0, 0, 0),
-        0,
-        27,
-        [{"age": "in your early twenties", "sex": "woman"}],
-        has_judges=True,
-    )
-    at = {
-        width: {column.title: column.width for column in state.columns(infos, width, ["evaluator"])}
-        for width in (120, 200)
-    }
-    assert (at[120]["who"], at[200]["who"]) == (25, 30)
-    assert (at[120]["benchmark"], at[200]["benchmark"]) == (14, 24)
-    assert at[120]["judge"] == len("evaluator +1")
-
-
 AGES = ("in your early twenties", "in your early thirties", "over 65")
 SKILLS = ("new to computers", "at home with computers")
 
 
-@pytest.mark.parametrize("names", [["voice"], ["leaning-on-one-voice", "own-judgement"]])
-@pytest.mark.parametrize("width", range(60, 201, 5))
-@pytest.mark.parametrize("has_judges", [False, True])
-def test_groups_are_legible_and_the_less_useful_columns_give_way(
-    names: list[str],
-    width: int,
-    has_judges: bool,
-) -> None:
+def test_columns_are_as_wide_as_what_is_in_them_and_the_less_useful_ones_give_way() -> None:
     groups = [{"age": age, "skill": skill} for age in AGES for skill in SKILLS]
     state = VerdictsState()
-    state.find(FilterResult(array("q"), 0, 0, 0), 0, 27, groups, has_judges=has_judges)
-    columns = state.columns(named_only(names), width, ["evaluator"])
-    wide = {Column(column.name): column.width for column in columns}
-    shown = [group_text(group, state.groups, wide[Column.WHO]) for group in state.groups]
-    assert len(set(shown)) == len(groups)
-    left = width - 2 - sum(column.width + 1 for column in columns if column.width)
-    assert left >= BECAUSE_WIDTH or not {Column.END, Column.METRIC} & {
-        column for column in wide if wide[column] > 1
-    }
-    if width >= 80:
-        assert wide[Column.WHO] >= 30
-        parts = [part for each in shown for part in each.split(" · ")]
-        assert min(map(len, parts)) >= len("over 65")
-    if width == 120 and not has_judges:
-        assert left >= BECAUSE_WIDTH
-        assert shown[1].startswith("in your early tw… · at home with com")
+    state.find(FilterResult(array("q"), 0, 0, 0), 0, 27, groups, has_judges=True)
+    told = []
+    for width in (60, 80, 120, 200):
+        columns = state.columns(named_only(["leaning", "own-judgement"]), width, ["evaluator"])
+        told.append(f"{width} " + " ".join(f"{each.name}:{each.width}" for each in columns))
+        [who] = [column.width for column in columns if column.name == Column.WHO]
+        cut = told_apart(state.groups, who).values()
+        assert len(set(cut)) == len(groups)
+        assert all(cell_len(each) <= who for each in cut)
+    approve(told)
 
 
 def test_ids_that_are_cut_keep_both_ends_and_look_different() -> None:

@@ -38,8 +38,6 @@ from tui.text.plot import tick_line, whiskers
 from tui.widgets.grids import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
 
-ONE_LINE_FROM: Final = 126
-"""In this many cells or more, both tracks of a target share one line."""
 NAME_WIDTH: Final = (8, 24)
 _RATE, _SPAN, _RANK = 5, 9, 6
 _LEAST_BAR: Final = 10
@@ -56,11 +54,7 @@ def standing_rows(analysis: Analysis, width: int, *, folded: bool = False) -> li
         return [SheetRow([Piece("  There are no metrics yet, so nothing is scored.", Ink.MUTED)])]
     if folded:
         return _folded(analysis, width)
-    if width >= ONE_LINE_FROM and len(analysis.tracks) > 1:
-        rows = _in_one_line(analysis, width)
-    else:
-        rows = _below_each_other(analysis, width)
-    return [*rows, *_legend(analysis)]
+    return [*_below_each_other(analysis, width), *_legend(analysis)]
 
 
 def _folded(analysis: Analysis, width: int) -> list[SheetRow]:
@@ -116,34 +110,6 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     return rows
 
 
-def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
-    name = _name_width(analysis)
-    over = "scen., bench." if isinstance(analysis, Overall) else "conv., scen."
-    words = [_count_words(analysis, result, t) for result in analysis.targets for t in Track]
-    counts = max(map(cell_len, (over, *words)))
-    track_width = (width - name - 2) // len(analysis.tracks) - 2
-    bar = track_width - 2 - _RATE - _SPAN - 2 - counts - _RANK
-    head: list[Piece] = [Piece(" " * (name + 2))]
-    for track in analysis.tracks:
-        name_of_track = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
-        head += [Piece(name_of_track, Ink.MUTED), *tick_line(RATES, bar)]
-        head.append(Piece("  " + pad("rank", _RANK) + pad(over, counts) + "  ", Ink.FAINT))
-    rows = [SheetRow(fitted_line(head, width))]
-    for target in analysis.targets:
-        line = [*_name(analysis, target, name, 0)]
-        for track in analysis.tracks:
-            estimate = target.tracks[track]
-            line += [
-                Piece("  " + pad(percent(estimate.rate), _RATE - 1, right=True) + " ", Ink.STRONG),
-                Piece(pad(span(estimate.low, estimate.high), _SPAN), Ink.MUTED),
-                *whiskers(of_estimate(estimate), RATES, bar),
-                Piece("  " + pad(_rank(target, track), _RANK), Ink.TEXT),
-                Piece(pad(_count_words(analysis, target, track), counts) + "  ", Ink.MUTED),
-            ]
-        rows.append(SheetRow(fitted_line(line, width), target.target))
-    return rows
-
-
 def _name_width(analysis: Analysis) -> int:
     low, high = NAME_WIDTH
     names = (cell_len(one_line(target.target)) for target in analysis.targets)
@@ -186,13 +152,6 @@ def _rate_words(analysis: Analysis, result: TargetResult, track: Track) -> str:
     if isinstance(analysis, Overall):
         return f"{scenarios}, {plural(analysis.counted_in(result, track), 'benchmark')}"
     return f"{estimate.passed:,} of {rows}, {scenarios}"
-
-
-def _count_words(analysis: Analysis, result: TargetResult, track: Track) -> str:
-    estimate = result.tracks[track]
-    if isinstance(analysis, Overall):
-        return f"{estimate.base_scenarios:,}, {analysis.counted_in(result, track):,}"
-    return f"{estimate.passed:,}/{estimate.scored:,}, {estimate.base_scenarios:,}"
 
 
 def _rank(result: TargetResult, track: Track) -> str:

@@ -15,12 +15,12 @@ from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiv
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.screens.base import DEFINITION, Shell, WatchingScreen, fault_passage, heading
-from tui.state.headline import group_parts, metric_in, metric_line
+from tui.state.headline import group_words, metric_in, metric_line
 from tui.state.related import Subject, TakeRef, comparison_partners, outcome_piece, relation
 from tui.state.run_status import Snapshot
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import BETWEEN_PARTS, Ink, Line, Piece, length, told_apart
+from tui.text.ink import Ink, Line, Piece, length, told_apart
 from tui.widgets.lines import OneLine
 from tui.widgets.side_by_side import SideBySide
 
@@ -53,7 +53,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._partners: Sequence[RelatedTake] = ()
         self._kin: dict[TakeRef, RelatedTake] = {}
         self._metric: Metric | None = None
-        self._groups: dict[TakeRef, tuple[str, ...]] = {}
+        self._groups: dict[TakeRef, str] = {}
         """The demographic group of the user in each conversation that was shown."""
         self._thoughts = False
         self._reload = True
@@ -160,7 +160,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         if dialogue.take is None:
             return [Passage("none", "", "This playing is gone from the store.", ink=Ink.WARN)]
         if dialogue.scenario is not None:
-            self._groups[shown] = group_parts(dialogue.scenario.demographic)
+            self._groups[shown] = group_words(dialogue.scenario.demographic)
         verdicts = dialogue.verdicts
         jury = self.watched.jury
         thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
@@ -176,10 +176,10 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._header.show(*heading(self, "Side by side", words))
         self._title.show(*self._titles())
         sides = [self._left] if self._right is None else [self._left, self._right]
-        groups = list(dict.fromkeys(self._groups.get(side, ()) for side in sides))
+        groups = list(dict.fromkeys(self._groups.get(side, "") for side in sides))
         # of two groups, both stand here in the order of the sides
-        notes = [" | ".join(map(BETWEEN_PARTS.join, groups))] if len(groups) > 1 else []
-        asked = metric_line(self._metric, notes, self.size.width, () if notes else groups[0])
+        notes = [" | ".join(groups)] if len(groups) > 1 else []
+        asked = metric_line(self._metric, notes, self.size.width, "" if notes else groups[0])
         self._asked.show_if_any(*asked)
 
     def _titles(self) -> tuple[Line, Line]:

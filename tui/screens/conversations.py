@@ -101,10 +101,6 @@ class AllScreen(VerdictsScreen):
         return self._state.asks_for_failed
 
     @property
-    def listed_takes(self) -> Sequence[int]:
-        return self._state.takes
-
-    @property
     def subject(self) -> Subject | None:
         return self._failures.subject if self._shows_failures else super().subject
 

@@ -335,7 +335,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            self._reports[name] = await asyncio.to_thread(self.shell.engine.report, name)
+            self._reports[name] = await asyncio.to_thread(self.shell.engine.backend.report, name)
             self._forget_failures()
             self._made[name] = asked
             self._faults.pop(name, None)
@@ -408,11 +408,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._facts.show(())
             return
         failures = self._failures_of(report.analysis, spot)
-        self._facts.show(
-            metric_facts(
-                report.analysis, spot, self._definition(report.analysis, spot), failures, *size
-            )
-        )
+        self._facts.show(metric_facts(self._definition(report.analysis, spot), failures, *size))
 
     def _definition(self, analysis: Analysis, spot: HeatCell) -> str:
         if isinstance(analysis, Overall):

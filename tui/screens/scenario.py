@@ -19,7 +19,7 @@ from tui.bindings import key
 from tui.format import UNKNOWN
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, fault_passage, heading
 from tui.screens.cards import metric_blocks
-from tui.state.headline import group_parts, metric_in, metric_line
+from tui.state.headline import group_words, metric_in, metric_line
 from tui.state.others import other_conversations
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
 from tui.state.run_status import Snapshot
@@ -194,7 +194,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         return [
             Group(
                 _variant(scenario),
-                group_parts(scenario.demographic),
+                group_words(scenario.demographic),
                 self._passed(spot for spot in self._grid_cells() if spot.group == place),
             )
             for place, scenario in enumerate(self._scenarios)
@@ -246,8 +246,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def _draw_metric(self) -> None:
         here, groups = self._grid.cursor.group, self._groups
         shown = next(iter(groups[here : here + 1]), Group(""))
-        known = tuple(each.who for each in groups)
-        asked = metric_line(self._metric, [shown.name], self.size.width, shown.who, known)
+        asked = metric_line(self._metric, [shown.name], self.size.width, shown.who)
         self._asked.show_if_any(*asked)
 
     def _draw_detail(self) -> None:

@@ -35,7 +35,7 @@ from tui.screens.base import (
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.preferences import TableView
 from tui.services.ticker import begin, begin_instead
-from tui.state.headline import group_parts, metric_in, metric_line, shown_words, votes_words
+from tui.state.headline import group_words, metric_in, metric_line, shown_words, votes_words
 from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Snapshot
 from tui.state.transcript import verdict_blocks
@@ -120,7 +120,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """The metric of the row under the cursor."""
         self._asked_words: Sequence[str] = ()
         """The text beside the metric of the row under the cursor."""
-        self._group: tuple[str, ...] = ()
+        self._group = ""
         """As whom the person of that row speaks."""
         self._stars: Sequence[Subject] = ()
         """The stars as last drawn."""
@@ -134,10 +134,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _make_browser(self, reader: Reader) -> Browser:
         return Browser(reader)
-
-    @property
-    def listed_takes(self) -> Sequence[int]:
-        return () if self._state.result is None else self._state.result.takes
 
     @property
     def subject(self) -> Subject | None:
@@ -374,10 +370,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         decided: dict[int, TakeCount] = {}
         try:
             for info in self.watched.benchmarks:
-                by_take |= await asyncio.to_thread(self.shell.engine.stale, info.name)
+                by_take |= await asyncio.to_thread(self.shell.engine.backend.stale, info.name)
             # validation runs and benchmarks without files, too, whose rows are listed
             for name in await asyncio.to_thread(self._own_browser().benchmarks):
-                decided |= await asyncio.to_thread(self.shell.engine.decided, name)
+                decided |= await asyncio.to_thread(self.shell.engine.backend.decided, name)
         except CrosswindError as error:
             self.shell.tell(str(error), bad=True)
         self._stale_takes = by_take.keys()
@@ -582,7 +578,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_detail(self) -> None:
         row, blocks = self._table.cursor, list[Block]()
-        self._metric, self._asked_words, self._group = None, (), ()
+        self._metric, self._asked_words, self._group = None, (), ""
         try:
             if row is not None:
                 blocks = self._read_detail(row)
@@ -602,11 +598,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if browsed is not None:
             verdict = browsed.verdict
             self._metric = metric_in(self.watched, verdict.benchmark, verdict.key.scenario_id)
-            self._group = group_parts(browsed.who)
+            self._group = group_words(browsed.who)
             self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury)]
         return verdict_blocks(verdicts, jury)
 
     def _draw_metric(self) -> None:
-        width, groups = self.size.width, self._state.groups
-        line = metric_line(self._metric, self._asked_words, width, self._group, groups)
+        line = metric_line(self._metric, self._asked_words, self.size.width, self._group)
         self._asked.show_if_any(*line)

@@ -117,11 +117,6 @@ class AllState(VerdictsState):
         rows = self._found.rows_of_takes
         super().mark_read({rows[take] for take in takes if take in rows})
 
-    @property
-    def takes(self) -> Sequence[int]:
-        """The takes of the rows that were played, in their order."""
-        return list(self._found.rows_of_takes)
-
     def _rows_by(self, takes: Mapping[int, str]) -> dict[int, str]:
         rows = self._found.rows_of_takes
         return {rows[take]: why for take, why in takes.items() if take in rows}
@@ -148,7 +143,7 @@ class AllState(VerdictsState):
             if column not in {Column.END, Column.JUDGE, Column.METRIC}
         }
 
-    def _shown_groups(self, width: int) -> tuple[tuple[str, ...], ...]:
+    def _shown_groups(self, width: int) -> tuple[str, ...]:
         return self.groups if width >= WIDE else ()
 
     def columns(

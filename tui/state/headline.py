@@ -25,15 +25,11 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
 from tui.state.transcript import Dialogue
 from tui.text.ink import (
-    BETWEEN_PARTS,
-    MEANINGFUL,
     VERDICT_INKS,
     Ink,
     Line,
     Piece,
-    group_text,
     length,
-    length_of_group,
     shorten,
 )
 
@@ -82,7 +78,7 @@ def measured(
         return (), ()
     who = {} if dialogue.scenario is None else dialogue.scenario.demographic
     notes = [shown_words(dialogue.verdicts, jury)]
-    left, right = metric_line(metric, notes, width - 2, group_parts(who))
+    left, right = metric_line(metric, notes, width - 2, group_words(who))
     return [Piece("  "), *left], right
 
 
@@ -90,52 +86,37 @@ def metric_line(
     metric: Metric | None,
     notes: Sequence[str],
     width: int,
-    group: tuple[str, ...] = (),
-    groups: tuple[tuple[str, ...], ...] = (),
+    group: str = "",
 ) -> tuple[Line, Line]:
     """Both ends of a line of so many cells about a metric: its direction, its name, and the
     beginning of its definition; and these notes and the person's group, of which the last ones give
-    way first. Only where all `groups` are known, to be told apart, may it be cut."""
+    way first."""
     if metric is None:
         return (), ()
     left = [
         Piece(f" {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
         Piece(one_line(metric.name), Ink.STRONG),
     ]
-    right = _fitting_notes(notes, group, groups, width - length(left))
+    right = _fitting_notes([*notes, group], width - length(left))
     room = width - length([*left, *right]) - 3
     if room > ENOUGH:
         left.append(Piece(f"  {shorten(one_line(metric.definition), room)}", Ink.FAINT))
     return left, right
 
 
-def _fitting_notes(
-    notes: Sequence[str],
-    group: tuple[str, ...],
-    groups: tuple[tuple[str, ...], ...],
-    room: int,
-) -> Line:
-    """As many notes as fit, then the group, as long as each of its parts stays meaningful."""
+def _fitting_notes(notes: Sequence[str], room: int) -> Line:
+    """As many notes as fit whole: cut, a group might look like another."""
     words = ""
-    whole = BETWEEN_PARTS.join(group)
-    for note in filter(None, (*notes, whole)):
-        free = room - cell_len(words) - 4
-        if cell_len(note) <= free:
-            words += f"  {note}"
-        elif note == whole and group in groups and free >= _legible(group):
-            words += f"  {group_text(group, groups, free)}"
-        else:
+    for note in filter(None, notes):
+        if cell_len(words) + cell_len(note) + 4 > room:
             break
+        words += f"  {note}"
     return [Piece(f"{words} ", Ink.MUTED)] if words else ()
 
 
-def _legible(group: Sequence[str]) -> int:
-    return length_of_group([shorten(part, MEANINGFUL) for part in group])
-
-
-def group_parts(who: Mapping[str, str]) -> tuple[str, ...]:
-    """`younger`, `woman`: as whom the person speaks; nothing for nobody in particular."""
-    return tuple(one_line(str(value)) for value in who.values())
+def group_words(who: Mapping[str, str]) -> str:
+    """`younger · woman`: as whom the person speaks; nothing for nobody in particular."""
+    return " · ".join(one_line(str(value)) for value in who.values())
 
 
 def votes_line(verdicts: Sequence[Verdict], jury: Jury | None) -> Line:

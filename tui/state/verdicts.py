@@ -23,11 +23,11 @@ from engine.store.filter_line import parse
 from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict
-from tui.state.headline import group_parts
+from tui.state.headline import group_words
 from tui.state.related import Subject
 from tui.state.run_status import UnseenCounts
 from tui.state.transcript import MOST_TURNS, arc
-from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, group_text, length_of_group, told_apart
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, told_apart
 from tui.text.wrap import Cells, Heading
 
 AGAIN_AFTER: Final = 1.0
@@ -40,10 +40,8 @@ JUDGE_WIDTH: Final = (10, 24)
 """The least and the most cells of a judge's name, with the number of others."""
 BENCHMARK_WIDTH: Final = (11, 14, 24)
 """The least and the most cells of a benchmark's name, and the most on a wide screen."""
-WHO_WIDTH: Final = 18
-"""The least cells of a demographic group that is cut."""
-WHO_PART: Final = 16
-"""In this many cells, each value of a demographic group can be read."""
+WHO_WIDTH: Final = (18, 40)
+"""The least and the most cells of a demographic group."""
 BECAUSE_WIDTH: Final = 24
 """In this many cells, the beginning of a justification says something."""
 WIDE: Final = 150
@@ -54,10 +52,13 @@ _GIVE_WAY: Final = {
     Column.METRIC: 1,
     Column.OUTCOME: 1,
     Column.JUDGE: JUDGE_WIDTH[0],
+    Column.WHO: WHO_WIDTH[0],
 }
 """The columns that give way where not all fit, the least useful first, and their width then. An id
 names its metric, whose direction is one cell; an outcome has a sign; without a width, a column is
 left out."""
+_SHRINK: Final = frozenset({Column.JUDGE, Column.WHO})
+"""Those that give way by as many cells as are missing."""
 _UNTITLED: Final = 4
 """A column of fewer cells has no title."""
 _BESIDE_ROW: Final = 2
@@ -104,7 +105,7 @@ class VerdictsState:
         """The reason why the store cannot be read."""
         self.longest_id = 0
         """The length of the longest id in cells; 0 until the store was read."""
-        self.groups: tuple[tuple[str, ...], ...] = ()
+        self.groups: tuple[str, ...] = ()
         """The demographic groups of all conversations."""
         self.has_judges = False
         """Whether there are verdicts of several judges."""
@@ -164,7 +165,7 @@ class VerdictsState:
             self.total = len(result.takes)
         elif total is not None:
             self.total = total
-        self.longest_id, self.groups = longest_id, tuple(map(group_parts, groups))
+        self.longest_id, self.groups = longest_id, tuple(map(group_words, groups))
         self.has_judges = has_judges
         self.unseen.clear()
         self._count_stale()
@@ -254,19 +255,14 @@ class VerdictsState:
     ) -> list[Heading]:
         """The columns on a screen of so many cells, as wide as what is in them needs; several
         benchmarks and several judges have one more each. `judges` are those that count. Where not
-        all fit, the less useful ones give way to a legible group and justification."""
-        widths, groups = self._own_widths(benchmarks, width, judges), self._shown_groups(width)
-        wanted = _legible_width(groups) + BECAUSE_WIDTH
+        all fit, the less useful ones give way to a legible justification."""
+        widths = self._own_widths(benchmarks, width, judges)
         for column, least in _GIVE_WAY.items():
-            missing = wanted - _left_of(width, widths)
-            if missing <= 0:
-                break
-            if column in widths:
-                partly = widths[column] - missing if column is Column.JUDGE else 0
+            others = sum(wide + 1 for wide in widths.values() if wide)
+            missing = BECAUSE_WIDTH - (width - _BESIDE_ROW - others)
+            if missing > 0 and column in widths:
+                partly = widths[column] - missing if column in _SHRINK else 0
                 widths[column] = max(partly, least)
-        if groups:
-            after = [widths.get(column, 0) for column in (Column.JUDGE, Column.TURNS)]
-            widths[Column.WHO] = _group_width(groups, _left_of(width, widths), after)
         return [
             Heading(
                 column,
@@ -289,7 +285,7 @@ class VerdictsState:
             Column.ID: self.id_width(width),
             Column.BENCHMARK: _benchmark_width(names, width) if len(names) > 1 else 0,
             Column.METRIC: 8,
-            Column.WHO: WHO_WIDTH if self._shown_groups(width) else 0,
+            Column.WHO: _between(WHO_WIDTH, map(cell_len, self._shown_groups(width))),
             Column.TURNS: min(max(len("turns"), turns), MOST_TURNS) + 2,
             Column.END: 10,
             Column.JUDGE: _judge_width(judges) if self.has_judges else 0,
@@ -297,7 +293,7 @@ class VerdictsState:
         }
         return {column: wide for column, wide in widths.items() if wide or column is Column.BECAUSE}
 
-    def _shown_groups(self, width: int) -> tuple[tuple[str, ...], ...]:
+    def _shown_groups(self, width: int) -> tuple[str, ...]:
         """The demographic groups, where they have a column on a screen of so many cells."""
         del width
         return self.groups
@@ -364,38 +360,20 @@ class VerdictsState:
 
 def _judge_width(judges: Sequence[str]) -> int:
     """The cells of a judge's name, with the number of others."""
-    low, high = JUDGE_WIDTH
-    longest = max(map(cell_len, judges), default=high)
-    return max(min(longest + _OTHERS, high), low)
+    names = [cell_len(judge) + _OTHERS for judge in judges]
+    return _between(JUDGE_WIDTH, names or [JUDGE_WIDTH[1]])
 
 
-def _group_width(groups: Collection[tuple[str, ...]], room: int, after: Iterable[int]) -> int:
-    """The cells of a demographic group where it and the justification have so much room. Where
-    that is too little for it, it takes that of the columns `after` it, the last first."""
-    longest, legible = max(map(length_of_group, groups)), _legible_width(groups)
-    if room - BECAUSE_WIDTH >= legible:
-        room -= BECAUSE_WIDTH
-    for wide in after:
-        if wide and room < legible:
-            room += wide + 1
-    return max(min(longest, max(room, WHO_WIDTH)), len("who ▴"))
-
-
-def _legible_width(groups: Iterable[tuple[str, ...]]) -> int:
-    """The cells in which each value of each demographic group can be read."""
-    return max((length_of_group([part[:WHO_PART] for part in who]) for who in groups), default=0)
-
-
-def _left_of(width: int, widths: Mapping[Column, int]) -> int:
-    """The cells that a row has left for the demographic group and the justification."""
-    others = [wide + 1 for column, wide in widths.items() if wide and column is not Column.WHO]
-    return width - _BESIDE_ROW - sum(others) - (Column.WHO in widths)
+def _between(bounds: tuple[int, int], widths: Iterable[int]) -> int:
+    """The greatest of the widths, within bounds; 0 without any."""
+    widest = max(widths, default=None)
+    return 0 if widest is None else max(min(widest, bounds[1]), bounds[0])
 
 
 def _benchmark_width(names: Sequence[str], width: int) -> int:
     """The cells of a benchmark's name on a screen of `width` cells."""
     low, *high = BENCHMARK_WIDTH
-    return max(min(max(map(cell_len, names), default=low), high[width >= WIDE]), low)
+    return _between((low, high[width >= WIDE]), map(cell_len, names))
 
 
 class KnownNames(NamedTuple):
@@ -404,7 +382,7 @@ class KnownNames(NamedTuple):
     targets: Sequence[str] = ()
     judges: Sequence[str] = ()
     benchmarks: Sequence[str] = ()
-    groups: tuple[tuple[str, ...], ...] = ()
+    groups: tuple[str, ...] = ()
     """The demographic groups."""
 
 
@@ -453,7 +431,8 @@ def cell(heading: Heading, take: int, row: BrowsedRow, names: KnownNames, marks:
             metric = f"{sign} {one_line(shown.metric_id)}"
             return Piece(metric if width > 1 else sign, Ink.MUTED)
         case Column.WHO:
-            return Piece(group_text(group_parts(row.who), names.groups, width), Ink.MUTED)
+            who = group_words(row.who)
+            return Piece(told_apart((*names.groups, who), width)[who], Ink.MUTED)
         case Column.TURNS:
             return Piece(arc(row.arc), VERDICT_INKS[shown.passed] if row.counts else Ink.FAINT)
         case Column.END:

@@ -62,8 +62,6 @@ MEANINGFUL: Final = 10
 """A line cut to fewer cells than this says too little."""
 TOLD_APART: Final = 6
 """The fewest cells in which similar names can be told apart."""
-BETWEEN_PARTS: Final = " · "
-"""What stands between the values of a demographic group."""
 _BLANK: Final = Piece(" ")
 
 
@@ -131,59 +129,6 @@ def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
         mark = f"~{number}"
         shown[name] = shorten(shown[name], max(width - len(mark), 0)) + mark
     return shown
-
-
-@lru_cache(maxsize=1024)
-def group_text(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
-    """Join the parts of one of the `groups` to at most `width` cells. Each part is cut by itself,
-    the longest first, so that none is lost; parts that would look like another group's at the same
-    place are told apart from it. Where a group is cut, all are cut at the same places. Groups that
-    would look alike even so, as there is too little room for their parts, are cut as a whole."""
-    shown = _cut_groups(groups, width)
-    if parts not in shown:
-        return _join_cut(parts, (*groups, parts), width)
-    return shown[parts]
-
-
-@lru_cache(maxsize=16)
-def _cut_groups(groups: tuple[tuple[str, ...], ...], width: int) -> Mapping[tuple[str, ...], str]:
-    """Each group as it is shown."""
-    cut = {parts: _join_cut(parts, groups, width) for parts in groups}
-    if len(set(cut.values())) == len(cut):
-        return cut
-    whole = told_apart(tuple(BETWEEN_PARTS.join(parts) for parts in cut), width)
-    return {parts: whole[BETWEEN_PARTS.join(parts)] for parts in cut}
-
-
-def _join_cut(parts: tuple[str, ...], groups: tuple[tuple[str, ...], ...], width: int) -> str:
-    room = max(width - cell_len(BETWEEN_PARTS) * (len(parts) - 1), len(parts))
-    values = [
-        tuple(dict.fromkeys(group[place] for group in groups if place < len(group)))
-        for place in range(len(parts))
-    ]
-    cut = []
-    for place, share in enumerate(_shares([max(map(cell_len, value)) for value in values], room)):
-        same = values[place]
-        shown = shorten(parts[place], share)
-        alike = [word for word in same if shorten(word, share) == shown]
-        cut.append(shown if len(alike) < 2 else told_apart(same, share)[parts[place]])
-    return shorten(BETWEEN_PARTS.join(cut), width)
-
-
-def length_of_group(parts: Sequence[str]) -> int:
-    """The width of a whole group in cells."""
-    return cell_len(BETWEEN_PARTS.join(parts))
-
-
-def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Share out `room` cells: what wants least gets all of it, and the others the rest evenly."""
-    shares = [0] * len(wanted)
-    for left, place in zip(
-        range(len(wanted), 0, -1), sorted(range(len(wanted)), key=wanted.__getitem__), strict=True
-    ):
-        shares[place] = min(wanted[place], room // left)
-        room -= shares[place]
-    return shares
 
 
 def pad_apart(name: str, names: Iterable[str], width: int) -> str:

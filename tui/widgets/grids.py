@@ -13,12 +13,10 @@ from textual.message import Message
 
 from tui.format import UNKNOWN, bar
 from tui.text.ink import (
-    BETWEEN_PARTS,
     Ink,
     Line,
     Piece,
     fitted_line,
-    group_text,
     pad,
     pad_apart,
     told_apart,
@@ -174,13 +172,13 @@ class Group(NamedTuple):
     """A group of cells, and who they are about, shown if there is room."""
 
     name: str
-    who: tuple[str, ...] = ()
+    who: str = ""
     passed: str = ""
     """How many of its cells passed."""
 
     @property
     def whole(self) -> str:
-        return f"{self.name} {BETWEEN_PARTS.join(self.who)}".rstrip()
+        return f"{self.name} {self.who}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +311,7 @@ class OutcomeGrid(GridView):
         if self._group_width < min(ROOM_FOR_WHO, cell_len(shown.whole) + BETWEEN):
             return shown.name
         room = max(self._group_width - cell_len(shown.name) - BETWEEN, 0)
-        who = group_text(shown.who, tuple(column.who for column in self._groups), room)
+        who = told_apart(tuple(column.who for column in self._groups), room)[shown.who]
         return f"{shown.name} {who}".rstrip()
 
 
