@@ -13,7 +13,7 @@ from engine.pipeline.scores import PassCount, ScoreCell, ScoreCounts
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tests.approval import approve
-from tests.tui.theatre import BENCHMARK, METRIC, Theatre, failed_row, moved
+from tests.tui.theatre import BENCHMARK, METRIC, Theatre, moved
 from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
@@ -113,48 +113,6 @@ def test_each_metric_says_how_it_stands_over_all_targets_and_with_each() -> None
     ]
     assert metric_lines(scores, INFO, 78, 2) == []
     assert metric_lines(ScoreCounts({}, (), {}), INFO, 78, 8) == []
-
-
-def test_a_metric_is_followed_by_what_it_means_and_its_newest_failure() -> None:
-    means = "The assistant keeps to what it said at the beginning of the conversation."
-    metric = replace(INFO.metrics["m01"], definition=means)
-    why = "It takes back at once what it had said of the plan, and calls itself mistaken. " * 4
-    one = cell("one", HOLDS)
-    failures = {one: failed_row(*one, justification=why)}
-    scores = ScoreCounts({}, (), {one: PassCount(1, 2)}, failures=failures)
-    info = replace(INFO, metrics={"m01": metric})
-
-    def told(width: int, most: int) -> list[str]:
-        lines = metric_lines(scores, info, width, most)
-        assert len(lines) <= most
-        assert all(length(line) <= width for line in lines)
-        return list(map(said, lines))
-
-    failed = "✗ m01_s001_v01__one"
-    beside, begin, rest = told(198, 9)[2:]
-    assert beside == f"{means} {failed}"
-    approve(f"{begin} {rest}")
-    assert rest.endswith("…")
-    meaning, failure = told(118, 9)[2:]
-    assert meaning == means
-    assert failure.startswith(f"{failed} It takes back at once")
-    assert told(118, 3)[2:] == [means]
-    assert told(118, 2) == []
-
-
-def test_why_metrics_failed_begins_in_one_column() -> None:
-    cells = (cell("one", HOLDS), cell("another", FLATTERS))
-    scores = ScoreCounts(
-        {},
-        (),
-        dict.fromkeys(cells, PassCount(1, 2)),
-        failures={each: failed_row(*each) for each in cells},
-    )
-    targets = [TargetInfo(name, name, scripted=True) for name in ("one", "another")]
-    lines = metric_lines(scores, replace(INFO, targets=targets), 118, 9)
-    texts = ["".join(piece.text for piece in line) for line in lines]
-    assert len({text.index("It gave way.") for text in texts if "✗" in text}) == 1
-    assert sum("✗" in text for text in texts) == 2
 
 
 @pytest.mark.parametrize("width", [78, 118])

@@ -12,7 +12,7 @@ from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usa
 from engine.facts import NoteKind, Writing
 from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.scores import scores
-from engine.store.tables import AttemptRow, MetricRow
+from engine.store.tables import AttemptRow
 from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, told, told_rows
 from tui.app import CrosswindApp
@@ -308,34 +308,6 @@ async def test_conversations_that_wait_for_their_turn_do_not_count_as_running(
     theatre.link.state = EngineState.LOST
     await theatre.tick(pilot)
     assert "0 of 5  3 cut off" in on_screen(pilot)
-
-
-@pytest.mark.parametrize(("size", "shown"), [((120, 40), True), ((80, 24), False)])
-async def test_before_the_first_verdict_it_stands_there_what_will_be_judged(
-    theatre: Theatre,
-    pilot: Pilot,
-    size: tuple[int, int],
-    shown: bool,
-) -> None:
-    [info] = theatre.watch.benchmarks
-    theatre.watch.benchmarks = [replace(info, metrics={})]  # a model writes them
-    await theatre.tick(pilot)
-    assert "+ Keeps to what" not in on_screen(pilot)
-    written = MetricRow(benchmark=BENCHMARK, metric=METRIC, source="model")
-    await theatre.write(written)
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    if shown:
-        approve(cells_with(on_screen(pilot), "+ Keeps to what", "The assistant says"))
-    else:
-        assert "+ Keeps to what" not in on_screen(pilot)
-        assert "The assistant says" not in on_screen(pilot)
-    take = await theatre.play()
-    await theatre.tick(pilot)
-    await theatre.judge(take)
-    await theatre.tick(pilot)
-    assert "+ Keeps to what" not in on_screen(pilot)
-    assert "✓ m01_s001_v01__steadfast" in on_screen(pilot) or size == (80, 24)
 
 
 def test_how_many_are_at_work_is_never_the_limit() -> None:

@@ -28,7 +28,7 @@ def tick(theatre: Theatre, state: LiveState, seconds: float = 0.0) -> PaneUpdate
     state.receive(theatre.watch.poll())
     board = None if theatre.watch.link is None else theatre.link.board()
     state.look(Snapshot.of(theatre.watch, board, Instant(AT, seconds)))
-    return state.pane((80, 24))
+    return state.pane()
 
 
 def words(blocks: Iterable[Block]) -> str:
@@ -172,7 +172,7 @@ async def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> 
     state.receive([])
     state.talk.stale = True  # as a fact of it would, where no fact can be read any more
     state.look(Snapshot.of(theatre.watch, theatre.link.board(), Instant(AT, 1.0)))
-    update = state.pane((80, 24))
+    update = state.pane()
     assert update is not None
     assert not update.another
     assert [block.key for block in update.blocks][-1] == "fault"
@@ -265,15 +265,6 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     tick(theatre, state)
     assert text(state.asks(200)) == f" Holding steady: {theatre.watch.benchmarks[0].description}"
     approve(text(state.asks(30)))
-    long = "Does it hold still when it is pressed? It should. " + "And so on. " * 20
-    [info] = theatre.watch.benchmarks
-    theatre.watch.benchmarks = [replace(info, description=long)]
-    tick(theatre, state)
-    approve(text(state.asks(66)))
-    assert text(state.asks(66 + 11)).endswith("It should.")
-    approve(text(state.asks(50)))
-    theatre.watch.benchmarks = [info]
-    tick(theatre, state)
     assert state.measured(80) == ((), ())  # no conversation yet
     take = asyncio.run(theatre.begin())
     theatre.speak(take, 1, Speaker.USER, "are you su")

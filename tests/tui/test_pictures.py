@@ -13,7 +13,6 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
-from engine.link import AgentStatus
 from engine.store.tables import Quote, ScenarioRow, TakeRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Take, Theatre, a_scenario
 
@@ -181,20 +180,6 @@ def test_the_live_screen_where_there_is_room(theatre: Theatre, pictures: Picture
 
     asyncio.run(a_run(theatre))
     pictures(SIZES[2], walk)
-
-
-def test_the_live_screen_with_workers(theatre: Theatre, pictures: Pictures) -> None:
-    async def walk(pilot: Pilot, shoot: Shoot) -> None:
-        await theatre.tick(pilot, 61)
-        await press(theatre, pilot, "H")
-        shoot("live")
-
-    asyncio.run(a_run(theatre))
-    theatre.link.agents = [
-        AgentStatus("node7-3f2a", "10.0.0.7", 36, 100, 11.5, 0.24),
-        AgentStatus("node8-90ab", "10.0.0.8", 1, 100, 0.0, 7.0),
-    ]
-    pictures(SIZES[1], walk)
 
 
 def test_screens_on_which_there_is_nothing_yet(theatre: Theatre, pictures: Pictures) -> None:

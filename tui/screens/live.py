@@ -63,7 +63,6 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
         key("minus", "concurrency(-1)", "at once", "play one fewer at once"),
-        key("H", "workers", "workers", "list the workers that make the calls, or fold them"),
         key("U", "unpark", "unpark", "call a target again that was given up on"),
         key("a", "again", "try again", "try again what failed here"),
         key("A", "again_all", "all again", "try again everything that failed"),
@@ -184,7 +183,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def _draw_talk(self) -> None:
         tiny = self.size.height < NOT_TINY
         pane = self._talk
-        update = self._state.pane((pane.line_width, pane.page_height), tiny=tiny)
+        update = self._state.pane(tiny=tiny)
         if update is not None and update.another:
             pane.show_another(update.blocks, follow=update.follow)
         elif update is not None:
@@ -199,7 +198,6 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if state.feed.behind:
             changed, _more = state.feed.pull()
             table.show(changed)
-        table.expect(state.expected(table.line_width, table.page_height - 1))
         self._verdicts_title.show(
             *state.verdicts_title(has_focus=table.has_focus, rows_below=table.rows_below)
         )
@@ -267,9 +265,6 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if not answer.accepted:
             self._state.asked_at_once = None
 
-    def action_workers(self) -> None:
-        self._state.workers_listed = not self._state.workers_listed
-
     def action_unpark(self) -> None:
         parked, chosen = self._state.parked, self._target_in_focus
         for target in [chosen] if chosen in parked else list(parked):
@@ -301,7 +296,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         return None if place is None else self._state.target_ids[place]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in {"unpark", "again", "again_all", "workers"}:
+        if action in {"unpark", "again", "again_all"}:
             return action in self._state.possible
         return super().check_action(action, parameters)
 

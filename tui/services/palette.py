@@ -177,7 +177,7 @@ def _person(app: App[Any], shell: Shell) -> PaletteCommand:
 
 
 def _named_commands(shell: Shell) -> Iterator[PaletteCommand]:
-    """Commands for screens without a key everywhere, benchmarks, targets, and filter lines."""
+    """Commands for screens without a key everywhere, and benchmarks."""
     navigator = shell.navigator
     failures = partial(navigator.open_verdicts, "outcome:fail")
     meaning = "read every conversation that failed"
@@ -202,15 +202,6 @@ def _named_commands(shell: Shell) -> Iterator[PaletteCommand]:
         name = name.replace("label", "adjudicate", 1)
         disagree = "decide where people disagree about a conversation"
         yield PaletteCommand(PaletteGroup.GO, name, disagree, "", decide)
-    for target in sorted({target.id for info in benchmarks for target in info.targets}):
-        verdicts = partial(navigator.open_verdicts, f'target:"={target}"')
-        yield PaletteCommand(
-            PaletteGroup.GO, f"verdicts on {one_line(target)}", "a target", "", verdicts
-        )
-    for line in shell.preferences.views.lines:
-        verdicts = partial(navigator.open_verdicts, line)
-        name = f"verdicts: {one_line(line)}"
-        yield PaletteCommand(PaletteGroup.GO, name, "an earlier filter", "", verdicts)
 
 
 def _themes(app: App[Any], shell: Shell) -> Iterator[PaletteCommand]:

@@ -20,7 +20,7 @@ from engine.watch import BenchmarkInfo, WrittenCounts
 from tui.format import TRACK_SIGNS, UNKNOWN
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten, told_apart
 from tui.text.plot import Whiskers, whiskers
-from tui.text.wrap import first_rows, wrapped_lines
+from tui.text.wrap import first_rows
 
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
@@ -79,8 +79,7 @@ def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> 
 
 def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
     """How often each metric passed, over all targets and with each, the weakest first: a heading
-    and at most `most - 1` rows. Where there is room for those of all, they are followed by what
-    each metric means and its newest failure."""
+    and at most `most - 1` rows."""
     metrics = weakest_first(scores, info)
     if not metrics or most < _LEAST_TABLE:
         return []
@@ -99,7 +98,6 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
         [Piece(" " * (name_width + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
     ]
     whole = len(metrics) < most
-    details = _details_that_fit(scores, info, metrics, width, most - len(lines) - len(metrics))
     for passes in metrics if whole else metrics[: most - 2]:
         line = [
             Piece(f" {TRACK_SIGNS[passes.metric.track]} ", Ink.MUTED),
@@ -110,58 +108,11 @@ def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int
             passed = scores.passes.get((target_id, passes.metric.track, passes.metric.id))
             words = f"{passed.passed}/{passed.scored}" if passed is not None else UNKNOWN
             line.append(Piece(pad(words, cell, right=True)))
-        lines += [line, *details.get(passes.metric.id, [])]
+        lines.append(line)
     if not whole:
         left = len(metrics) - (most - 2)
         lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
     return lines
-
-
-def _details_that_fit(
-    scores: ScoreCounts, info: BenchmarkInfo, metrics: Sequence[MetricPasses], width: int, most: int
-) -> Mapping[str, list[Line]]:
-    """By metric: the lines below its name, in at most so many lines for all; empty if they do not
-    fit."""
-    meanings = {passes.metric.id: _meaning(passes.metric, width) for passes in metrics}
-    newest = {passes.metric.id: newest_failure(scores, info, passes.metric) for passes in metrics}
-    ids = max((cell_len(one_line(str(row.key))) for row in newest.values() if row), default=0)
-    failures = {
-        metric_id: _failure(row, ids, width) if row else [] for metric_id, row in newest.items()
-    }
-    beside = width - READABLE - _INDENT >= _BESIDE
-    both = {
-        metric_id: side_by_side(meaning, failures[metric_id], READABLE + _INDENT)
-        if beside
-        else [*meaning, *failures[metric_id]]
-        for metric_id, meaning in meanings.items()
-    }
-    last = metrics[-1].metric.id
-    apart = {
-        metric_id: [*lines, []] if lines and metric_id != last else lines
-        for metric_id, lines in both.items()
-    }
-    for details in (apart, both, meanings, failures):
-        if sum(map(len, details.values())) <= most:
-            return details
-    return {}
-
-
-def _meaning(metric: Metric, width: int) -> list[Line]:
-    words = one_line(metric.meaning)
-    rows = wrapped_lines(words, max(min(width - _INDENT, READABLE), 8)) if words else []
-    return [[Piece("   " + row, Ink.MUTED)] for row in rows]
-
-
-def _failure(row: VerdictRow, id_width: int, width: int) -> list[Line]:
-    """A failure and what shows it; its id takes so many cells if both are on one line."""
-    name = [Piece("   ✗ ", Ink.BAD), Piece(pad(one_line(str(row.key)), id_width))]
-    words = one_line(row.justification if row.quote is None else f"“{row.quote}”")
-    room = width - READABLE - _INDENT
-    if room < _BESIDE:
-        room = width - length(name) - 3
-        return [[*name, Piece("  " + shorten(words, room), Ink.MUTED)]] if room > 0 else [name]
-    lines = first_rows(words, room - 6, _WHY_LINES)
-    return [name, *([Piece("     " + line, Ink.MUTED)] for line in lines)]
 
 
 def side_by_side(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Line]:
@@ -176,11 +127,6 @@ _LEAST_TABLE: Final = 3
 _RATE_CELLS: Final = 7
 _TARGET_CELLS: Final = 14
 _METRIC_CELLS: Final = 30
-_INDENT: Final = 4
-_BESIDE: Final = 50
-"""With this many cells beside what a metric means, its newest failure stands there."""
-_WHY_LINES: Final = 2
-"""The most lines of a quote or a reason."""
 
 
 def failures_of(benchmark: str, metric_id: str) -> str:

@@ -22,7 +22,7 @@ from tui.state.benchmark_summary import MetricPasses, newest_failure, weakest_fi
 from tui.state.related import TakeRef
 from tui.state.run_status import RunPhase, RunStatus
 from tui.state.transcript import Dialogue, quote_block
-from tui.text.blocks import Block, Document, Passage, Rule
+from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 _SHOWN_UNITS: Final = 12
 _SHOWN_METRICS: Final = 6
-_METRIC_DETAIL: Final = ((True, True), (False, True), (False, False))
-"""At the end of a run, from most to least: whether it says what each metric means, and what each
-failed at last."""
 _STATE_WORDS: Final = {
     State.QUEUED: "waiting",
     State.RUNNING: "being written",
@@ -70,14 +67,12 @@ def explain(
     info: BenchmarkInfo | None,
     scores: ScoreCounts | None = None,
     *,
-    room: tuple[int, int] | None = None,
     tiny: bool = False,
     board: Board | None = None,
 ) -> list[Block]:
     """The pane's text in place of a conversation. It does not repeat what is above it: the progress
-    of the run and of each target. At the end of a run, `scores` tell how often each metric passed,
-    and where there is `room`, in cells and rows, also what it means and how it failed last. In a
-    `tiny` terminal it starts at the top, and has no room for any of that."""
+    of the run and of each target. At the end of a run, `scores` tell how often each metric passed.
+    In a `tiny` terminal it starts at the top, and has no room for that."""
     top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
         return [*top, _passage_of("nothing", "There is no benchmark to show.")]
@@ -85,13 +80,7 @@ def explain(
         steps = _next_steps(status, watch, labelled=not tiny)
         if tiny or scores is None:
             return [*top, *steps]
-        return _first_that_fits(
-            (
-                [*top, *_metric_blocks(scores, info, meanings=meanings, failures=failures), *steps]
-                for meanings, failures in _METRIC_DETAIL
-            ),
-            room,
-        )
+        return [*top, *_metric_blocks(scores, info), *steps]
     text = _TEXTS[status.phase]
     if status.phase in _WRITING:
         text += f" {_then(board)}"
@@ -194,39 +183,16 @@ def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     ]
 
 
-def _first_that_fits(choices: Iterable[list[Block]], room: tuple[int, int] | None) -> list[Block]:
-    """The first text that fits into `room`, else the last."""
-    blocks: list[Block] = []
-    width, height = room or (0, 0)
-    document = Document(width)
-    for blocks in choices:
-        document.set(blocks)
-        if document.height - document.trailing_blank <= height:
-            break
-    return blocks
-
-
-def _metric_blocks(
-    scores: ScoreCounts, info: BenchmarkInfo, *, meanings: bool, failures: bool
-) -> list[Block]:
+def _metric_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
     """How often the weakest metrics passed over all targets, and with each where there are more;
-    what the first of them failed at, with `failures` all of them; with `meanings` what they mean.
-    """
-    blocks: list[Passage] = []
+    and what the first of them failed at last."""
+    blocks: list[Block] = []
     for place, metric_passes in enumerate(weakest_first(scores, info)[:_SHOWN_METRICS]):
         blocks += _metric_block(scores, info, metric_passes, weakest=not place)
-        if meanings and (words := one_line(metric_passes.metric.definition)):
-            meaning = Passage(
-                ("meaning", metric_passes.metric.id), "", words, ink=Ink.MUTED, close=True
-            )
-            blocks.append(meaning)
         # next to the weakest metric, so that a low pane has it too
-        if failures or not place:
-            blocks += _failure_blocks(scores, info, metric_passes.metric, weakest=not place)
-        if meanings or failures:
-            blocks[-1] = replace(blocks[-1], close=False)
-    apart = Passage("after metrics", "", "", close=True)
-    return [*blocks, apart] if blocks and not (meanings or failures) else [*blocks]
+        if not place:
+            blocks += _failure_blocks(scores, info, metric_passes.metric)
+    return [*blocks, Passage("after metrics", "", "", close=True)] if blocks else []
 
 
 def _metric_block(
@@ -248,10 +214,8 @@ def _metric_block(
         yield Passage(("metric of", metric.id), "", rates, ink=Ink.MUTED, close=True)
 
 
-def _failure_blocks(
-    scores: ScoreCounts, info: BenchmarkInfo, metric: Metric, *, weakest: bool
-) -> list[Passage]:
-    """The newest failure of a metric, and what shows it; Enter opens that of the weakest."""
+def _failure_blocks(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> list[Passage]:
+    """The newest failure of the weakest metric, and what shows it; Enter opens it."""
     failure = newest_failure(scores, info, metric)
     if failure is None:
         return []
@@ -263,7 +227,7 @@ def _failure_blocks(
         )
     else:
         shown = quote_block(place, quote)
-    name = one_line(str(failure.key)) + ("   Enter opens its evidence" if weakest else "")
+    name = f"{one_line(str(failure.key))}   Enter opens its evidence"
     return [Passage(("failed", metric.id), "failed", name, ink=Ink.BAD, close=True), shown]
 
 

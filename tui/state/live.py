@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from engine.benchmark import Metric, Speaker, Stage
-from engine.display import one_line, plural
-from engine.errors import StoreError
+from engine.benchmark import Speaker, Stage
+from engine.display import one_line
 from engine.facts import (
     Fact,
     Noted,
     StateChanged,
 )
-from engine.link import AgentStatus
 from engine.store.records import VerdictRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import (
@@ -26,7 +22,6 @@ from tui.format import (
     ROOM_FOR_NOTICE,
     SPEAKER_NAMES,
     TRACK_LEGEND,
-    TRACK_SIGNS,
     duration,
     scripted_words,
 )
@@ -64,18 +59,16 @@ from tui.state.run_status import (
 from tui.state.stalls import (
     AT_MOST,
     PATIENCE,
-    Stall,
     StallDetector,
     awaited_words,
     blocker_lines,
     elapsed_words,
     wait_line,
+    worker_lines,
 )
 from tui.state.transcript import Dialogue, Thoughts
-from tui.state.workers import worker_lines
-from tui.text.blocks import READABLE, Block
+from tui.text.blocks import Block
 from tui.text.ink import Ink, Line, Piece, fitted_line, length
-from tui.text.wrap import first_rows
 
 ROOM_FOR_NAME: Final = 40
 """In this many cells or more, the header names the benchmark."""
@@ -83,12 +76,8 @@ LOW: Final = 32
 """On a screen with fewer rows, what holds the run up has little room."""
 FEW: Final = 2
 """The most lines about it on such a screen."""
-_METRICS_WIDTH: Final = 40
-_METRICS_HEIGHT: Final = 10
-"""The cells and rows in which it is worthwhile to say what verdicts will be about."""
 _END_UNKNOWN: Final = {RunPhase.CUT_OFF, RunPhase.LOST}
 """Phases in which it is unknown when the run ended."""
-_SENTENCE_ENDS: Final = re.compile(r"(?<=[.?!])\s+")
 _SPOKEN: Final = {RunPhase.RUNNING, RunPhase.DRAINING}
 """Phases in which new messages can be expected."""
 
@@ -122,15 +111,10 @@ class LiveState:
         """Counts what arrived since the display was frozen; None while it is not."""
         self.asked_at_once: int | None = None
         """The number of conversations at once that was requested, until the engine adopts it."""
-        self.workers_listed = False
-        """Whether each worker has a line."""
         self.talk = FollowedTalk(watch)
         """The conversation in the pane."""
         self.feed = VerdictFeed(watch, self.now.current)
         self.scores = ScoreFeed(watch)
-        self._written = ("", 0)
-        self._written_metrics: Sequence[Metric] = ()
-        """The metrics of this benchmark, as stored when so many were written."""
         self._clock = RunClock()
         # notes from before this screen was opened
         self._clock.receive(list(watch.progress.notes))
@@ -203,7 +187,7 @@ class LiveState:
         """Of the actions that need something to act on, those that have it now."""
         retry = ("again", "again_all") if self.now.status.failed else ()
         unpark = ("unpark",) if self.parked else ()
-        return frozenset((*retry, *unpark, *(("workers",) if self.agents else ())))
+        return frozenset((*retry, *unpark))
 
     @property
     def at_once(self) -> int | None:
@@ -251,7 +235,7 @@ class LiveState:
         many cells and rows."""
         room = max(width - 1, 1)
         return [
-            *worker_lines(self.agents, room, opened=self.workers_listed, most=height // 5),
+            *worker_lines(self.now.board, room),
             *blocker_lines(self.now.board, room, FEW if height < LOW else AT_MOST),
         ]
 
@@ -264,14 +248,9 @@ class LiveState:
         still = self._stalls.of_all(self.now.seconds)
         if still is not None and board is not None:
             what = awaited_words(board, self._watch.progress, info, self.now.status)
-            stall = None if what is None else Stall(what, still)
+            stall = None if what is None else f"{what}, {elapsed_words(still)}"
         spent = spending_words(board, self._watch.progress.targets_of(info.name).values())
         return wait_line(board, stall, [target.id for target in info.targets]), spent
-
-    @property
-    def agents(self) -> Sequence[AgentStatus]:
-        """The workers that make the calls in place of the engine; none once it has ended."""
-        return () if self.now.board is None else self.now.board.agents
 
     def other_feed(self) -> VerdictFeed | None:
         """The feed to show from now on, if another benchmark is in progress; else None."""
@@ -281,13 +260,12 @@ class LiveState:
         self.feed = VerdictFeed(self._watch, benchmark)
         return self.feed
 
-    def pane(self, room: tuple[int, int], *, tiny: bool = False) -> PaneUpdate | None:
-        """The pane's new contents, in so many cells and rows of a terminal that may be `tiny`; None
-        if they are unchanged."""
+    def pane(self, *, tiny: bool = False) -> PaneUpdate | None:
+        """The pane's new contents, in a terminal that may be `tiny`; None if they are unchanged."""
         now = self.now
         shown = self.talk.choose(now.speaking, now.seconds, over=now.status.phase.over)
         if shown is None or self._may_explain:
-            return self._explanation(room, tiny=tiny)
+            return self._explanation(tiny=tiny)
         return self._conversation(shown)
 
     def as_held(self) -> Sequence[Block] | None:
@@ -317,7 +295,7 @@ class LiveState:
             return False
         return self.follower.rested(self.now.seconds) or not self.talk.has_ended
 
-    def _explanation(self, room: tuple[int, int], *, tiny: bool) -> PaneUpdate | None:
+    def _explanation(self, *, tiny: bool) -> PaneUpdate | None:
         self.talk.leave()
         info = self.now.info
         # the run's status is part of the subject: another status is another text, read from the top
@@ -325,11 +303,11 @@ class LiveState:
         subject = self.now.status, None if info is None else info.name, bool(writing)
         scores = None if info is None else self.scores.of(info.name)
         through = None if scores is None else scores.through
-        another = self._compare(subject, (self._moved, through, room, tiny, writing))
+        another = self._compare(subject, (self._moved, through, tiny, writing))
         if another is None:
             return None
         blocks = explain(
-            self.now.status, self._watch, info, scores, room=room, tiny=tiny, board=self.now.board
+            self.now.status, self._watch, info, scores, tiny=tiny, board=self.now.board
         )
         blocks += [writing_block(each, one_line(each.unit)) for each in writing]
         # like a conversation, it is followed while it grows
@@ -399,19 +377,12 @@ class LiveState:
         return left, self._follow_words(rows_below)
 
     def asks(self, width: int) -> Line:
-        """The benchmark's title and description in as many whole sentences as fit; its first
-        sentence is preferred to the title. Empty before it is known."""
+        """The benchmark's title and the beginning of its description; empty before it is known."""
         info = self.now.info
         if info is None or not (info.title or info.description):
             return ()
         title, about = one_line(info.title), one_line(info.description)
-        sentences = _SENTENCE_ENDS.split(about)
         begin = f"{title}: " if title and about else title
-        for start in (begin, ""):
-            for count in range(len(sentences), 0, -1):
-                words = " ".join(sentences[:count])
-                if words and cell_len(start) + cell_len(words) <= width - 2:
-                    return [Piece(f" {start}", Ink.TEXT), Piece(words, Ink.MUTED)]
         return fitted_line([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
 
     def activity(self, width: int) -> tuple[tuple[Line, Line], tuple[Line, Line]]:
@@ -465,49 +436,6 @@ class LiveState:
         # that it follows the newest is what it always does
         mode = self.follower.mode
         return [] if mode is FollowMode.FOLLOW else [Piece(mode.word, Ink.MUTED)]
-
-    def expected(self, width: int, rows: int) -> list[Line]:
-        """What the first verdicts will be about, in so many cells and rows: as many metrics as fit
-        with the beginning of what each means; nothing once there is a verdict."""
-        stages = () if self.now.board is None else self.now.board.stages
-        if stages and Stage.EVALUATE not in stages:
-            return []
-        if (
-            len(self.feed)
-            or self.now.info is None
-            or width < _METRICS_WIDTH
-            or rows < _METRICS_HEIGHT
-        ):
-            return []
-        lines: list[Line] = []
-        metrics = self._metrics(self.now.info)
-        for place, metric in enumerate(metrics):
-            meaning = first_rows(one_line(metric.definition), min(width - 6, READABLE), 2)
-            told: list[Line] = [
-                (),
-                [
-                    Piece(f"   {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
-                    Piece(one_line(metric.name), Ink.MUTED),
-                ],
-                *([Piece(f"     {row}", Ink.FAINT)] for row in meaning),
-            ]
-            # a row is left for how many more there are
-            if len(lines) + len(told) > rows - 1:
-                more = len(metrics) - place
-                return [*lines, [Piece(f"   and {plural(more, 'more metric')}", Ink.FAINT)]]
-            lines += told
-        return lines
-
-    def _metrics(self, info: BenchmarkInfo) -> Sequence[Metric]:
-        """Those that are written, read where there are others than before; else those that the
-        benchmark defines."""
-        with suppress(StoreError):  # what reads the conversation says what is wrong with it
-            written = info.name, self._watch.written(info.name).metrics
-            if self._written != written:
-                found = self._watch.reader.metrics(info.name)
-                self._written = written
-                self._written_metrics = [metric for metric, _, _ in found]
-        return self._written_metrics or list(info.metrics.values())
 
     def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
         """Both ends of the line above the verdicts. Where no rows are below, it explains the signs

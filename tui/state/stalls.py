@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from engine.benchmark import Speaker, Stage
 from engine.display import one_line, plural
 from engine.facts import CallMade, Fact, MessageSpoken, StateChanged, VerdictGiven, Writing
-from engine.link import Board, EngineState, ModelLimit, Wait
+from engine.link import Board, EngineState, ModelLimit, Wait, workers_words
 from engine.progress import Progress
 from engine.watch import BenchmarkInfo
 from tui.format import duration
@@ -135,18 +135,18 @@ _HELD: Final = {EngineState.PAUSED, EngineState.RUNNING, EngineState.DRAINING}
 """States in which a problem is not final."""
 
 
-class Stall(NamedTuple):
-    """A stall of the whole run, and what it waits for."""
+def worker_lines(board: Board | None, width: int) -> list[Line]:
+    """One line for all workers that make the calls in place of the engine; none without any."""
+    if board is None or not board.agents:
+        return []
+    line = [Piece(" ⇄  ", Ink.MUTED), Piece(workers_words(board.agents))]
+    return [fitted_line([*line, Piece("  `crosswind status` lists them", Ink.MUTED)], width)]
 
-    awaited: str
-    """What it waits for, in words."""
-    seconds: float
-    """The length of the stall in seconds."""
 
-
-def wait_line(board: Board | None, stall: Stall | None, targets: Collection[str]) -> Line:
+def wait_line(board: Board | None, stall: str | None, targets: Collection[str]) -> Line:
     """What the run waits for, in one line whatever there is of it, so that nothing below it moves;
-    empty if it waits for nothing. Limits of `targets` are shown elsewhere."""
+    empty if it waits for nothing. `stall` says what a whole run that stands still waits for, and
+    for how long; limits of `targets` are shown elsewhere."""
     if board is None:
         return ()
     if board.waits:
@@ -159,7 +159,7 @@ def wait_line(board: Board | None, stall: Stall | None, targets: Collection[str]
     if limits:
         return _line("· limit", " · ".join(limits), ink=Ink.MUTED)
     if stall is not None:
-        return _line("… quiet", f"{stall.awaited}, {elapsed_words(stall.seconds)}")
+        return _line("… quiet", stall)
     return ()
 
 

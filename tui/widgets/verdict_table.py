@@ -81,15 +81,6 @@ class VerdictTable(PagedTable):
         most = max([0, *(cell_len(target) - own for target in self._targets)])
         return cell_len(one_line(str(replace(first, sample=1)))) + most
 
-    def expect(self, lines: Sequence[Line]) -> None:
-        """Show below the words that there is none yet what the first verdicts will be about."""
-        empty = (_NOTHING, *lines)
-        if empty != self._empty:
-            self._empty = empty
-            if not self._rows:
-                self.measure(self.row_count())
-                self.redraw()
-
     def tell_apart(self, targets: Sequence[str]) -> None:
         """Set the targets of the verdicts, to be told apart in ids."""
         if targets != self._targets:
