@@ -21,7 +21,7 @@ from engine.pipeline.files import differences, store_counts
 from engine.pipeline.run import mirror_benchmark
 from engine.store.mirror import EditPolicy
 from engine.store.open_reader import is_older
-from engine.store.salvage import RowRange, SavedTable
+from engine.store.salvage import RowRange, SalvageReport
 
 
 def run_repair(arguments: RepairCommand) -> int:
@@ -99,16 +99,16 @@ def _plan(examination: Examination) -> Iterator[str]:
 _MOST: Final = 20
 
 
-def _table_words(table: SavedTable) -> str:
-    """Say what was saved and what was lost of a table."""
-    words = [f"{table.saved} saved"]
-    if table.dropped:
-        words.append(f"{plural(table.dropped, 'row')} left out, as what they belong to is lost")
-    if table.lost:
-        words.append(f"nothing could be read of {_numbers(table.lost)}")
-    if table.is_cut_off:
-        words.append("its end cannot be read: how many rows came after cannot be told")
-    return "; ".join(words)
+def _loss_words(report: SalvageReport) -> Iterator[str]:
+    """Say what could not be saved, a sentence for each kind of loss."""
+    if report.left_out:
+        yield f"{plural(report.left_out, 'row')} left out, as what they belong to is lost"
+    if report.lost:
+        yield f"nothing could be read of {_numbers(report.lost)}"
+    if report.is_cut_off and report.saved:
+        yield "its end cannot be read: how many rows came after cannot be told"
+    if report.unlogged:
+        yield f"the log does not hold {_numbers(report.unlogged)}"
 
 
 def _numbers(lost: Sequence[RowRange]) -> str:
@@ -130,16 +130,10 @@ def _as_json(examination: Examination, done: Repair) -> dict[str, object]:
         if saved is None
         else {
             "rows": saved.saved,
+            "left_out": saved.left_out,
+            "unreadable_rows": [list(pair) for pair in saved.lost],
+            "cut_off": saved.is_cut_off,
             "missing_from_log": [list(pair) for pair in saved.unlogged],
-            "tables": {
-                name: {
-                    "saved": table.saved,
-                    "left_out": table.dropped,
-                    "unreadable_rows": [list(pair) for pair in table.lost],
-                    "cut_off": table.is_cut_off,
-                }
-                for name, table in saved.tables.items()
-            },
         },
         "filled": None if filled is None else filled.as_json(),
         "missing": done.missing,
@@ -152,11 +146,8 @@ def _report_lines(done: Repair, num_samples: int) -> Iterator[str]:
     if done.saved is not None:
         saved = done.saved.saved
         yield f"saved from it: {plural(saved, 'row') if saved else 'nothing, as none can be read'}"
-        for name, table in done.saved.tables.items():
-            if table.dropped or table.lost or (table.is_cut_off and saved):
-                yield f"  {name}: {_table_words(table)}"
-        if done.saved.unlogged:
-            yield f"  the log does not hold {_numbers(done.saved.unlogged)}"
+        for words in _loss_words(done.saved):
+            yield f"  {words}"
     if done.filled is not None:
         yield "from the files:"
         for line in report_lines(done.filled, num_samples):

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from engine.branches import folder_of
 from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
-from engine.display import plural
 from engine.doctor.findings import Area, Diagnostic, Severity
-from engine.errors import InputError, StoreError
-from engine.files import digest_on_disk, read_regular
+from engine.errors import StoreError
 from engine.pipeline.order import budget_words
 from engine.store.filesystem import file_system, log_of, mounts_text, refuse_network
 from engine.store.integrity import (
@@ -29,10 +23,7 @@ from engine.store.integrity import (
     spent_usd,
 )
 from engine.store.lock import workspace_holder
-from engine.store.mirror_rows import HISTORY
-from engine.store.open_reader import open_reader, refuse_unfit
-from engine.store.reader import Reader
-from engine.store.scenarios_json import lost_scenarios, lost_words
+from engine.store.open_reader import refuse_unfit
 
 LARGE_LOG: Final = 256 * 1024**2
 """Bytes. The log is checkpointed long before this, unless a reader keeps an old state open."""
@@ -93,50 +84,12 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
             "put the log back beside it; or `crosswind repair` fills in what the files under "
             "benchmarks/ hold",
         )
-    elif lost := _lost_rows(path, root):
-        remedy = "`crosswind repair` has it back from there"
-        yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {lost}", remedy)
     elif amounts := amount_faults(path):
         remedy = "`crosswind repair` makes these amounts unknown"
         yield _finding("store", Severity.PROBLEM, f"{path} is damaged: {amounts[0]}", remedy)
     else:
         yield _finding("store", Severity.OK, f"{path}, {size}, no damage found")
     yield from _log(log_of(path))
-
-
-def _lost_rows(path: Path, root: Path) -> str | None:
-    """In words, what unedited files hold and the store does not; None where there is nothing."""
-    # a file that cannot be read is reported elsewhere
-    with (
-        suppress(InputError, StoreError),
-        closing(open_reader(path, leave_no_files=True)) as reader,
-    ):
-        for name in reader.benchmarks():
-            if lost := lost_scenarios(root, reader, name):
-                return f"{lost_words(lost)} in {name}"
-            if decisions := _lost_decisions(root, reader, name):
-                return f"{decisions}, as its files hold them, are missing in {name}"
-    return None
-
-
-def _lost_decisions(root: Path, reader: Reader, benchmark: str) -> str | None:
-    """How many metrics and reviews an unedited history holds that the store has not, in words."""
-    path = root / folder_of(benchmark) / HISTORY
-    written = reader.mirrored(path.relative_to(root).as_posix())
-    if written is None or digest_on_disk(path) != written.digest:
-        return None
-    metrics = {row.metric.id for row in reader.metric_rows(benchmark)}
-    reviews = {(row.at, row.action.value, row.person) for row in reader.reviews(benchmark)}
-    lost: Counter[str] = Counter()
-    for line in read_regular(path).splitlines():
-        # a history also has a line for each conversation, which may be thousands
-        if line.startswith(b'{"metric"'):
-            lost["metric"] += json.loads(line)["metric"]["id"] not in metrics
-        elif line.startswith(b'{"review"'):
-            row = json.loads(line)
-            review = row["review"]
-            lost["review"] += (row["at"], review["action"], review["person"]) not in reviews
-    return " and ".join(plural(count, kind) for kind, count in lost.items() if count) or None
 
 
 def _absent_diagnostic(path: Path, root: Path) -> Diagnostic:

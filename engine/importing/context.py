@@ -40,8 +40,9 @@ class ImportContext:
     """The workspace's scenarios, by id."""
     removed: frozenset[str]
     """Ids of scenarios that a person removed from the workspace."""
-    lost: frozenset[str]
-    """Ids of scenarios that the store lost, or of which it has older rows only."""
+    versions: Mapping[str, Sequence[Scenario]]
+    """Every stored version of the scenarios whose newest the store may have lost: their file, which
+    nobody edited, has it. Empty unless this makes a store again."""
     repairs: bool
     """Whether this makes a store again, so that what was done and is gone is to be told."""
     known: KnownRows

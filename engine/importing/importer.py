@@ -4,6 +4,7 @@ all."""
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -39,7 +40,7 @@ from engine.store.bulk import BulkRow
 from engine.store.database import Store
 from engine.store.imports import CONFIG
 from engine.store.reader import Reader
-from engine.store.scenarios_json import lost_scenarios, read_scenarios
+from engine.store.scenarios_json import read_scenarios
 
 
 class Watcher(Protocol):
@@ -185,7 +186,7 @@ class Importer:
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
-            lost=self._lost(source, name),
+            versions=self._versions(source, name),
             repairs=self.anew,
             known=KnownRows(self.reader, name),
             names=Names(stored=self._changed_names()),
@@ -203,15 +204,18 @@ class Importer:
         known = [] if self.reader is None else self.reader.target_models()
         return {name: model for name, model in known if fitting_name(model) == name != model}
 
-    def _lost(self, source: Source, name: str) -> frozenset[str]:
-        """Return the ids of scenarios whose rows a damaged store lost."""
-        if self.reader is None:
-            return frozenset()
-        lost = self.reader.lost_bases(name)
-        place = self.workspace.definition_path(name).with_name("scenarios.json")
-        if self.anew and _same_file(place, source.folder / "scenarios.json"):
-            lost |= set(lost_scenarios(self.workspace.root, self.reader, name))
-        return lost
+    def _versions(self, source: Source, name: str) -> dict[str, list[Scenario]]:
+        """Return every stored version of each scenario, if this makes a store again from a file of
+        ours that nobody edited."""
+        versions: defaultdict[str, list[Scenario]] = defaultdict(list)
+        file = self.workspace.definition_path(name).with_name("scenarios.json")
+        is_ours = _same_file(file, source.folder / "scenarios.json")
+        if self.anew and self.reader is not None and is_ours:
+            known = self.reader.mirrored(file.relative_to(self.workspace.root).as_posix())
+            if known is not None and known.digest == digest_on_disk(file):
+                for row in self.reader.scenario_history(name).values():
+                    versions[row.scenario.id].append(row.scenario)
+        return versions
 
     def _definition(self, source: Source, name: str) -> Definition | None:
         """Return the workspace's definition, else theirs; None if neither exists. Raises

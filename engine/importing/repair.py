@@ -26,9 +26,7 @@ from engine.store.integrity import amount_faults, faults, unread_results
 from engine.store.lock import being_written, hold_workspace
 from engine.store.open_reader import open_reader, refuse_unfit, writer_of
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
-from engine.store.scenarios_json import lost_scenarios, lost_words
 from engine.store.search import INDEX_NAME
-from engine.store.tables import without_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +101,6 @@ def _missing_benchmarks(
 ) -> Iterator[str]:
     """Say what the files have and the store has not."""
     with closing(open_reader(path)) as reader:
-        for name in reader.benchmarks():
-            if lost := lost_scenarios(workspace.root, reader, name):
-                yield f"{name}: {lost_words(lost)}"
         importer = Importer(workspace, config, reader, None, anew=True)
         report = asyncio.run(importer.run(files))
     for benchmark in report.benchmarks:
@@ -126,7 +121,7 @@ async def repair(
     """Repair the store. Copies a damaged one aside first. Raises `WorkspaceBusyError` and
     `StoreError`."""
     done = Repair()
-    path = examination.path
+    into = path = examination.path
     written_last = rows_missing(path)
     with hold_workspace(workspace.root) as hold:
         if examination.faults:
@@ -137,17 +132,18 @@ async def repair(
             into = path.with_name(path.name + ".saved")
             _clear(into)
             done.saved = salvage(done.aside, into)
-            put_in_place(into, path)
-            # the search index refers to row numbers, which other rows may have now
-            _clear(path.with_name(INDEX_NAME))
-        # what the files have and the store lost is imported as from any other folder
-        with open_store(path, engine=hold.engine) as store:
+        # what the files have and the store lost is imported as from any other folder, before the
+        # store is in its place: a run would write the files without it
+        with open_store(into, engine=hold.engine) as store:
             if examination.files is not None:
                 importer = Importer(workspace, config, store.reader, store, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
             done.missing += await _without_lost_results(store)
-            done.missing += await _without_lost_bases(store)
+        if into != path:
+            put_in_place(into, path)
+            # the search index refers to row numbers, which other rows may have now
+            _clear(path.with_name(INDEX_NAME))
     if written_last and done.saved is not None and not done.saved.saved:
         rows = "the row" if written_last == 1 else f"the {written_last} rows"
         done.missing.append(f"of {rows} written last, what the files do not hold")
@@ -183,20 +179,6 @@ def _known_models(
         if digest is not None and store.reader.mirrored(relative) is None:
             models[relative] = digest
     return models
-
-
-async def _without_lost_bases(store: Store) -> list[str]:
-    """Name the base scenarios that are lost. Their variants no longer refer to them."""
-    lines: list[str] = []
-    for name in store.reader.benchmarks():
-        lost = store.reader.lost_bases(name)
-        rows = [row for row in store.reader.scenarios(name) if row.scenario.base_id in lost]
-        if rows:
-            await store.write(
-                *(replace(row, seq=0, at=None, depends=without_base(row.depends)) for row in rows)
-            )
-        lines += [f"{name} {Stage.GEN_SCENARIOS}: base scenario {base}" for base in sorted(lost)]
-    return lines
 
 
 async def _without_lost_results(store: Store) -> list[str]:

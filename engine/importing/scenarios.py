@@ -165,9 +165,7 @@ class ScenarioImport:
                 self.by_id[scenario.id] = scenario
                 # stored first, so that takes can refer to it; its removal follows them
                 yield self._scenario_row(scenario, source)
-            elif scenario.id not in self.context.lost:
-                continue
-            self._gone.append((scenario, source))
+                self._gone.append((scenario, source))
 
     def forgotten(self) -> Iterator[BulkRow]:
         """Yield the removals of the scenarios that `removed` gave."""
@@ -196,7 +194,7 @@ class ScenarioImport:
             location.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
         else:
             file.known += 1
-            if scenario.base_id in self.context.lost:
+            if self.context.repairs:
                 yield from self._base(scenario, value, location)
 
     def _read(self, value: ForeignObject, location: RowLocation) -> Scenario | None:
@@ -232,10 +230,9 @@ class ScenarioImport:
             yield self._scenario_row(base, source_of(value))
 
     def _is_newer(self, scenario: Scenario) -> bool:
-        """Say whether the store lost this row and has an older one of the same id left."""
-        stored = self.by_id.get(scenario.id)
-        is_lost = scenario.id in self.context.lost
-        return is_lost and stored is not None and differ(scenario, stored)
+        """Say whether the store lost this row and has only older ones of the same id left."""
+        stored = self.context.versions.get(scenario.id, ())
+        return bool(stored) and all(differ(scenario, version) for version in stored)
 
     def _scenario_row(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
         at, depends = self.history.scenario(scenario.id)

@@ -15,8 +15,7 @@ from engine.errors import InputError, Problem
 from engine.files import digest_on_disk
 from engine.pipeline.context import BenchmarkContext
 from engine.store.reader import EditedScenariosReader, Reader
-from engine.store.scenarios_json import differ, lost_scenarios, lost_words, read_scenarios
-from engine.store.schema import part_is_damaged
+from engine.store.scenarios_json import differ, read_scenarios
 from engine.store.tables import ScenarioRow
 
 FILE: Final = "scenarios.json"
@@ -67,10 +66,8 @@ class ScenarioEdits:
 
 def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     """Find a person's edits; None where the file is unchanged. Rows stored after the file was
-    written are neither new, changed nor removed: they will be written to it. Raises `InputError`,
-    and `DamagedError` where the store has lost what the file holds."""
-    if lost := lost_scenarios(bench.workspace.root, bench.reader, bench.name):
-        raise part_is_damaged(bench.reader.path, lost_words(lost))
+    written are neither new, changed nor removed: they will be written to it. Raises
+    `InputError`."""
     return _edits(bench.definition, bench.config, bench.reader)
 
 

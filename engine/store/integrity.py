@@ -23,7 +23,6 @@ from engine.store.process import ProcessState
 from engine.store.rowcheck import SPENT, implausible_rows, is_possible, rows_with_faults
 from engine.store.schema import (
     CHANGES,
-    LOST_BASES,
     MOST_REPORTED,
     SCHEMA_VERSION,
     WITHOUT_LAST_REPLY,
@@ -175,8 +174,6 @@ def _references(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"{table} {seq} is of a conversation whose end is gone"
     for [take] in connection.execute(WITHOUT_LAST_REPLY):
         yield f"what was said last in take {take} is missing"
-    for benchmark, base in connection.execute(LOST_BASES):
-        yield f"scenario {base} of {benchmark}, from which others were made, is missing"
 
 
 _ROWS: Final = (

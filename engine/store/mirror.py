@@ -25,9 +25,6 @@ from engine.store.json_file import json_array, json_lines, json_object, json_val
 from engine.store.mirror_content import MirrorContent, file_difference
 from engine.store.mirror_rows import HISTORY, TargetName
 from engine.store.reader import Reader
-from engine.store.records import MirroredFile
-from engine.store.scenarios_json import lost_scenarios, lost_words, rows_note, rows_of
-from engine.store.schema import part_is_damaged
 
 __all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
@@ -130,7 +127,6 @@ class Mirror:
                     files.leave_all(error)
                 if only is None:
                     files.remember(made_from)
-            files.note_scenarios(benchmark, through)
             return files.report(through)
 
     def settle(self, benchmark: str) -> None:
@@ -166,13 +162,7 @@ class Mirror:
     def _all_files(
         self, benchmark: str, sources: MirrorSources, only: Container[str] | None = None
     ) -> Iterator[tuple[str, Iterable[str], bool]]:
-        """Yield each file's name, its text in pieces, and whether it holds an array. Raises
-        `DamagedError` rather than remove from the files what only they still have."""
-        if lost := lost_scenarios(self._root, self._reader, benchmark):
-            raise part_is_damaged(self._reader.connection.path, lost_words(lost))
-        for base in self._reader.lost_bases(benchmark):
-            how = f"scenario {base}, from which others were made, is missing"
-            raise part_is_damaged(self._reader.connection.path, how)
+        """Yield each file's name, its text in pieces, and whether it holds an array."""
         metrics = {metric.id: metric for metric in sources.metrics}
         content = MirrorContent(self._reader, benchmark, metrics, sources.counts)
         if only is None or "scenarios.json" in only:
@@ -264,13 +254,6 @@ class _MirroredFolder:
         """Note the state of all files, if none failed and no edit was reported or just accepted."""
         if not (self._failed or self._kept or self._accepted):
             self._digests[self._note_path()] = self._state_digest(made_from)
-
-    def note_scenarios(self, benchmark: str, through: int) -> None:
-        """Note from which rows `scenarios.json` was written, if it is as we wrote it."""
-        relative = self._relative(self._folder / "scenarios.json")
-        if relative in self._digests:
-            file = MirroredFile(relative, self._digests[relative], through)
-            self._digests[rows_note(benchmark)] = rows_of(self._reader, benchmark, file)
 
     def _note_path(self) -> str:
         return f"{NOTE}mirrored/{self._relative(self._folder)}"

@@ -39,7 +39,6 @@ from engine.store.rowcheck import SPENT, plausible_value
 from engine.store.schema import (
     CHECKED_LANDMARKS,
     CONV_ID,
-    LOST_BASES,
     NEWER_FINISHED,
     TAKES_WITH_ENDS,
     TURNS,
@@ -287,11 +286,6 @@ class Reader:
             (benchmark, scenario_id),
         )
         return row is not None and not row["removed"]
-
-    def lost_bases(self, benchmark: str) -> frozenset[str]:
-        """Return ids of base scenarios that a damaged store lost although it has variants."""
-        rows = self.connection.all(f"{LOST_BASES} AND s.benchmark = ?", (benchmark,))
-        return frozenset(row[1] for row in rows)
 
     def gone_scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Return the newest row of each removed scenario."""

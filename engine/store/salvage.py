@@ -1,9 +1,9 @@
 """Copies what can be read of a damaged store into a new one.
 
-Each table is read from both ends up to the damage, and what lies between in ever smaller ranges of
-`seq`. What is copied is consistent: a message whose text does not match its digest is left out with
-what was said after it and judged of it, and the next run continues the conversation there. What is
-not copied comes back from the files, or is named.
+Each table is read up to the damage, and what lies beyond in ever smaller ranges of `seq`. What is
+copied is consistent: a message whose text does not match its digest is left out with what was said
+after it and judged of it, and the next run continues the conversation there. What is not copied
+comes back from the files, or is named.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +43,7 @@ _SMALLEST_ROW: Final = 64
 """Bytes of a row with its share of the indexes: the size of a file limits the number of its rows
 where the last of a table cannot be read."""
 _SMALLEST_RANGE: Final = 32
-"""A range of so many numbers is not halved further if neither of its ends can be read."""
+"""A range of so many numbers is not halved further if its beginning cannot be read."""
 _NO_FACTS: Final = {"mirrored": "path at digest seq", "kept": "path at digest"}
 _PARTS: Final = ("take_end", "message", "verdict", "take_check")
 """Tables whose rows are useless without their take."""
@@ -52,39 +52,26 @@ RowRange = tuple[int, int]
 """First and last number, inclusive."""
 
 
-@dataclass(slots=True)
-class SavedTable:
-    """What happened to one table."""
-
-    saved: int = 0
-    dropped: int = 0
-    """Rows that can be read and are left out, as what they are part of is lost."""
-    lost: list[RowRange] = field(default_factory=list)
-    """Numbers of rows that cannot be read as they were stored. They may have been in another table
-    that is damaged in the same place."""
-    is_cut_off: bool = False
-    """Whether its end is unreadable, so that any number of its last rows is lost."""
-
-
 @dataclass(frozen=True, slots=True)
 class SalvageReport:
     """What was saved, and what is missing."""
 
-    tables: Mapping[str, SavedTable]
+    saved: int
+    """The number of rows that were saved, in all tables."""
+    left_out: int
+    """Rows that can be read and are left out, as what they are part of is lost."""
+    lost: Sequence[RowRange]
+    """Numbers, of one sequence over all tables, of rows that cannot be read as they were stored."""
+    is_cut_off: bool
+    """Whether the end of a table is unreadable, so that any number of its last rows is lost."""
     unlogged: Sequence[RowRange]
     """Rows that an engine acknowledged and that are lost with the end of its log."""
 
     @property
-    def saved(self) -> int:
-        """The number of rows that were saved, in all tables."""
-        return sum(table.saved for table in self.tables.values())
-
-    @property
     def is_whole(self) -> bool:
         """Whether nothing is missing that can be told."""
-        tables = self.tables.values()
-        harmed = any(table.dropped or table.lost or table.is_cut_off for table in tables)
-        return bool(self.saved) and not (harmed or self.unlogged)
+        harmed = self.left_out or self.lost or self.is_cut_off or self.unlogged
+        return bool(self.saved) and not harmed
 
 
 def set_aside(path: Path, now: datetime) -> Path:
@@ -143,31 +130,27 @@ def salvage(damaged: Path, into: Path) -> SalvageReport:
     is not changed. Every row keeps its `seq`. Raises `StoreError` if the new store cannot be
     created."""
     create_store(into)
-    tables = {table: SavedTable() for table in TABLES}
     # without the writer, which would renumber rows and decide anew what depends on earlier ones
     with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
         # synced once at the end; a repair that does not get there is thrown away
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
             new.execute(f"PRAGMA {pragma}").fetchall()
         new.execute("BEGIN")
-        reserved: tuple[Any, ...] | None = None
+        copied, reserved = _Copied(), None
         # SQLite would take the log beside an empty file for that of an older one, and delete it
         if damaged.stat().st_size:
             with contextlib.closing(_open_damaged(damaged)) as old:
-                _copy_tables(old, new, tables, _size(damaged) // _SMALLEST_ROW)
-                for name, columns in _NO_FACTS.items():
-                    _copy_small_table(old, new, name, columns.split())
-                reserved = _reserved_costs(old)
+                if _is_database(old):
+                    _copy_tables(old, new, copied, _size(damaged) // _SMALLEST_ROW)
+                    for name, columns in _NO_FACTS.items():
+                        _copy_small_table(old, new, name, columns.split())
+                    reserved = _reserved_costs(old)
         [last] = new.execute(LAST_SEQ).fetchone()
-        for table in tables.values():
-            known = [(low, min(high, last)) for low, high in table.lost]
-            table.lost = _without_present(new, known)
-        _make_consistent(new, tables["message"].lost)
+        lost = _without_present(new, [(low, min(high, last)) for low, high in copied.lost])
+        _make_consistent(new, copied.lost_messages)
         # a flipped bit in a token count leaves the row readable and the sum of a run absurd
         forget_implausible(new)
-        for name, table in tables.items():
-            read, table.saved = table.saved, _count(new, name)
-            table.dropped = read - table.saved
+        saved = sum(_count(new, name) for name in TABLES)
         unlogged = _without_present(new, _end_of_log(damaged))
         if reserved is not None:
             insert = f"INSERT INTO unsettled (seq, at, most_usd) SELECT ({LAST_SEQ}) + 1, ?, ?"
@@ -175,7 +158,7 @@ def salvage(damaged: Path, into: Path) -> SalvageReport:
         new.execute("COMMIT")
     sync(into)
     sync(into.parent)
-    return SalvageReport(tables, unlogged)
+    return SalvageReport(saved, copied.rows - saved, lost, copied.is_cut_off, unlogged)
 
 
 def _size(damaged: Path) -> int:
@@ -195,26 +178,52 @@ def _open_damaged(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _is_database(old: sqlite3.Connection) -> bool:
+    """Whether SQLite takes it for a database at all. If not, it can read none of the ranges of
+    rows, of which there may be a great many."""
+    try:
+        old.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    except sqlite3.Error as error:
+        return getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_NOTADB
+    return True
+
+
 # Row by row
 
 
+@dataclass(slots=True)
+class _Copied:
+    """What came of the rows of all tables."""
+
+    rows: int = 0
+    lost: list[RowRange] = field(default_factory=list)
+    lost_messages: list[RowRange] = field(default_factory=list)
+    is_cut_off: bool = True
+    """Until the end of every table has been read."""
+
+
 def _copy_tables(
-    old: sqlite3.Connection, new: sqlite3.Connection, tables: Mapping[str, SavedTable], most: int
+    old: sqlite3.Connection, new: sqlite3.Connection, copied: _Copied, most: int
 ) -> None:
     """Copy the rows that are as they were stored. `most` limits the numbers of a table whose end
     cannot be read."""
-    columns = {name: _columns_present(old, name) for name in tables}
-    lasts = {name: _last_seq(old, name) for name in tables}
+    copied.is_cut_off = False
+    lasts = {name: _last_seq(old, name) for name in TABLES}
     last = max((seq for seq in lasts.values() if seq is not None and seq < _LIMIT), default=0)
     expected = _expected_tables(old)
-    for name, table in tables.items():
-        if columns[name]:
-            seq = lasts[name]
-            table.is_cut_off = seq is None or seq >= _LIMIT
-            most_here = max(most, last) if table.is_cut_off else last
-            _copy_table(old, new, name, columns[name], most_here, table)
+    for name in TABLES:
+        columns, seq = _columns_present(old, name), lasts[name]
+        lost: list[RowRange] = []
+        if columns:
+            is_cut_off = seq is None or seq >= _LIMIT
+            copied.is_cut_off |= is_cut_off
+            until = max(most, last) if is_cut_off else last
+            copied.rows += _copy_table(old, new, name, columns, until, lost)
         elif name in expected:
-            table.lost.append((1, last))
+            lost.append((1, last))
+        copied.lost += lost
+        if name == "message":
+            copied.lost_messages += lost
 
 
 def _copy_table(
@@ -223,20 +232,21 @@ def _copy_table(
     name: str,
     columns: Sequence[str],
     last: int,
-    table: SavedTable,
-) -> None:
-    insert = _insert_into(name, columns)
-    for row in _readable_rows(old, name, columns, last, table.lost):
+    lost: list[RowRange],
+) -> int:
+    """Return how many rows were copied, and append to `lost` the numbers of those that were not."""
+    insert, count = _insert_into(name, columns), 0
+    for row in _readable_rows(old, name, columns, last, lost):
         try:
             new.execute(insert, row)
-            table.saved += 1
+            count += 1
         except (sqlite3.IntegrityError, UnicodeEncodeError):
             # it is of another table, or its text is not UTF-8
-            table.lost.append((row[0], row[0]))
-    for seq in [row["seq"] for row, fault in rows_with_faults(new, name) if fault is not None]:
-        new.execute(f"DELETE FROM {name} WHERE seq = ?", (seq,))
-        table.saved -= 1
-        table.lost.append((seq, seq))
+            lost.append((row[0], row[0]))
+    faulty = [row["seq"] for row, fault in rows_with_faults(new, name) if fault is not None]
+    new.executemany(f"DELETE FROM {name} WHERE seq = ?", [(seq,) for seq in faulty])
+    lost += [(seq, seq) for seq in faulty]
+    return count - len(faulty)
 
 
 def _columns_present(old: sqlite3.Connection, table: str) -> list[str]:
@@ -273,23 +283,16 @@ def _readable_rows(
     ranges = [(1, last)]
     while ranges:
         low, high = ranges.pop()
-        before = high - low
         with contextlib.suppress(sqlite3.Error):
             for row in _within(old.execute(select, (low, high)), low, high):
                 low = row[0] + 1
                 yield row
             continue
-        with contextlib.suppress(sqlite3.Error):
-            for row in _within(old.execute(f"{select} DESC", (low, high)), low, high):
-                high = row[0] - 1
-                yield row
-        if high - low < before:
-            ranges.append((low, high))
-        elif high - low < _SMALLEST_RANGE:
+        if high - low < _SMALLEST_RANGE:
             lost.append((low, high))
         else:
             middle = (low + high) // 2
-            ranges += [(low, middle), (middle + 1, high)]
+            ranges += [(middle + 1, high), (low, middle)]
 
 
 def _within(rows: Iterator[tuple[Any, ...]], low: int, high: int) -> Iterator[tuple[Any, ...]]:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Landmark, Scenario, name_fault
-from engine.branches import folder_of
 from engine.errors import InputError, Problem
-from engine.files import digest_on_disk, read_regular
-from engine.store.imports import NOTE
 from engine.store.json_file import ParsedObject, kind_of, read_json
-from engine.store.mirror_rows import HISTORY, OURS
-from engine.store.reader import Reader
-from engine.store.records import MirroredFile
-from engine.store.tables import ScenarioRow
+from engine.store.mirror_rows import OURS
 
 HistoryRow = Mapping[str, Any]
 """A line of `history.jsonl`, as it was read."""
@@ -98,88 +89,6 @@ def told_base(
     return scenario
 
 
-def lost_scenarios(root: Path, reader: Reader, benchmark: str) -> list[str]:
-    """Return the ids in the files of which the store has no row, or only rows older than the files.
-
-    A row that says that a person removed the scenario counts as one.
-
-    An unedited file shows what a damaged store lost: everything in it was stored when it was last
-    written or read, and scenario rows are never deleted. An edited file shows nothing. Raises
-    `InputError` and `StoreError`.
-    """
-    path = root / folder_of(benchmark) / "scenarios.json"
-    note = reader.mirrored(rows_note(benchmark))
-    known = reader.mirrored(path.relative_to(root).as_posix())
-    if known is not None and note is not None and note.digest == rows_of(reader, benchmark, known):
-        return []  # no row is gone, so the files need not be read
-    history, rows = path.with_name(HISTORY), reader.scenario_history(benchmark)
-    past = reader.mirrored(history.relative_to(root).as_posix())
-    by_id: dict[str, HistoryRow] = {}
-    if past is not None and digest_on_disk(history) == past.digest:
-        lines = map(json.loads, read_regular(history).splitlines())
-        by_id = {row["scenario"]: row for row in lines if "scenario" in row}
-    lost: list[str] = []
-    if known is not None and digest_on_disk(path) == known.digest:
-        lost += _lost_of_file(path, _Stored.of(rows, known.seq), by_id)
-    if past is not None:
-        lost += _lost_of_history(history, _Stored.of(rows, past.seq), by_id)
-    return lost
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """The stored rows of each scenario: the newest one that a file holds, and those after it."""
-
-    rows: Mapping[str, Sequence[ScenarioRow]]
-    through: int
-    """The last `seq` that is in the file."""
-
-    @classmethod
-    def of(cls, rows: Mapping[int, ScenarioRow], through: int) -> _Stored:
-        by_id: defaultdict[str, list[ScenarioRow]] = defaultdict(list)
-        for seq, row in sorted(rows.items()):
-            if seq <= through:
-                by_id[row.scenario.id].clear()
-            by_id[row.scenario.id].append(row)
-        return cls(by_id, through)
-
-    def holds(self, scenario: Scenario) -> bool:
-        rows = self.rows.get(scenario.id, ())
-        return any(row.removed or not differ(row.scenario, scenario) for row in rows)
-
-    def holds_removal(self, scenario: Scenario) -> bool:
-        """Whether it holds that this was removed, or something later."""
-        rows = self.rows.get(scenario.id, ())
-        return any(row.removed or row.seq > self.through for row in rows)
-
-
-def _lost_of_file(path: Path, stored: _Stored, history: Mapping[str, HistoryRow]) -> Iterator[str]:
-    bases = []
-    for scenario, base in _scenarios_of_file(path):
-        if not stored.holds(scenario):
-            yield scenario.id
-        # a base without any row is noticed by its variants, see `Reader.lost_bases`
-        if base is not None and base.id in stored.rows and not stored.holds(base):
-            bases.append(base.id)
-    for name in bases:
-        # a base's text in this file may be edited, as it is never read; the history says when the
-        # base was written
-        at = history.get(name, {}).get("at")
-        if at is not None and all(row.at != at for row in stored.rows[name]):
-            yield name
-
-
-def _lost_of_history(
-    path: Path, stored: _Stored, history: Mapping[str, HistoryRow]
-) -> Iterator[str]:
-    """Yield what the other files do not have: bases without variants, and what was removed."""
-    for name, row in history.items():
-        for kind, is_there in (("base", stored.holds), ("removed", stored.holds_removal)):
-            scenario = scenario_apart(row, kind, path)
-            if scenario is not None and not is_there(scenario):
-                yield name
-
-
 def scenario_apart(row: HistoryRow, kind: str, path: Path) -> Scenario | None:
     """Return the scenario that a row of the history holds, as no other file has it. Its metric may
     be one that the benchmark has no more."""
@@ -188,34 +97,6 @@ def scenario_apart(row: HistoryRow, kind: str, path: Path) -> Scenario | None:
         return None
     metrics = {str(fields.get("metric_id"))}
     return read_scenario(fields, path=path, index=0, metrics=metrics)[0]
-
-
-def rows_note(benchmark: str) -> str:
-    """Return the path of the note that says from which rows `scenarios.json` was written."""
-    return f"{NOTE}scenarios/{benchmark}"
-
-
-def rows_of(reader: Reader, benchmark: str, file: MirroredFile) -> str:
-    """Return what that note contains while every row that went into the file is there."""
-    rows = reader.scenario_sums(benchmark, file.seq)
-    return blake2b(f"{file.digest} {file.seq} {rows}".encode(), digest_size=16).hexdigest()
-
-
-def _scenarios_of_file(path: Path) -> Iterator[tuple[Scenario, Scenario | None]]:
-    """Yield each scenario of our own file, and with the first variant of a base that base."""
-    rows = read_json(path)
-    for index, row in enumerate(rows if isinstance(rows, list) else []):
-        if isinstance(row, dict):
-            named = {str(row.get("metric_id"))}
-            scenario, _ = read_scenario(row, path=path, index=index, metrics=named)
-            if scenario is not None:
-                yield scenario, told_base(row, scenario, path=path, index=index)
-
-
-def lost_words(lost: Sequence[str]) -> str:
-    """Say that these scenarios are missing."""
-    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"scenario {lost[0]}{more}, as its files hold it, is missing"
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from engine.benchmark import BASE_SCENARIO, StopReason
+from engine.benchmark import StopReason
 from engine.checks import CheckKind
 from engine.display import one_line
 from engine.errors import DamagedError, StoreError
@@ -65,21 +65,6 @@ WITHOUT_LAST_REPLY: Final = (
     "ORDER BY turn DESC, speaker = 'assistant' DESC LIMIT 1)"
 )
 """Takes that ended after a reply of the target, but whose last message is not a reply."""
-
-_DIGITS: Final = "'0123456789'"
-_BASE_ID: Final = f"substr(s.scenario_id, 1, length(rtrim(s.scenario_id, {_DIGITS})) - 2)"
-LOST_BASES: Final = (
-    f"SELECT DISTINCT s.benchmark, {_BASE_ID} FROM scenario s WHERE s.removed = 0 "
-    f"AND rtrim(s.scenario_id, {_DIGITS}) LIKE '%\\_v' ESCAPE '\\' "
-    "AND CASE WHEN json_valid(s.depends) "
-    f"THEN json_extract(s.depends, '$.\"{BASE_SCENARIO}\"') END IS NOT NULL "
-    "AND s.seq = (SELECT max(seq) FROM scenario "
-    "WHERE benchmark = s.benchmark AND scenario_id = s.scenario_id) "
-    "AND NOT EXISTS (SELECT 1 FROM scenario "
-    f"WHERE benchmark = s.benchmark AND scenario_id = {_BASE_ID})"
-)
-"""Base scenarios that have no row at all, not even of their removal, although variants that a model
-wrote from them are there. Variants that a person writes name no base."""
 
 
 def speaks(judges: str = "'[]'") -> str:

@@ -53,8 +53,7 @@ def utc_datetime(milliseconds: int) -> datetime:
 
 
 def without_base(depends: Depends | None) -> Depends | None:
-    """Drop the base scenario from a variant's inputs if it is not in the store: a base that is
-    named there and missing counts as lost."""
+    """Drop the base scenario, which is not in the store, from a variant's inputs."""
     if depends is None:
         return None
     return {name: digest for name, digest in depends.items() if name != BASE_SCENARIO}

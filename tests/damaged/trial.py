@@ -19,27 +19,16 @@ from tests.engine.commands import crosswind, printed_data
 from tests.engine.importing.places import everything
 from tests.engine.small_workspace import Place
 
-CONVERSATION: Final = "m01_s001_v01__holds"
 Content = Mapping[str, Any]
 """All that a store says."""
 
-NOTHING_SUCH: Final = "there is nothing with the id"
-"""True of a store that lost it, and no fault of the command."""
-
-COMMANDS: Final = (
-    ("status",),
-    ("results",),
-    ("show", CONVERSATION),
-    ("run", "--headless", "--yes"),
-)
+COMMANDS: Final = (("results",), ("run", "--headless", "--yes"))
 AFTERWARDS: Final = (
     *reversed(COMMANDS),
     ("doctor",),
+    ("status", "--json"),
     ("search", "the"),
     ("repair", "--files"),
-    ("export", "jsonl"),
-    ("status", "--json"),
-    ("run", "--explain"),
 )
 
 
@@ -70,9 +59,30 @@ class Said:
     def is_a_bug(self) -> bool:
         return "bug in Crosswind" in self.err or "Traceback" in self.err + self.out
 
+    @property
+    def shows_the_way(self) -> bool:
+        """Whether it names the store, and what to do."""
+        told = self.err + self.out
+        return "crosswind.db" in told and ("crosswind repair" in told or "move it away" in told)
+
+    @property
+    def changed_nothing(self) -> bool:
+        """Of a repair."""
+        if self.words[-1] != "--json":
+            return "nothing was changed" in self.out
+        done = printed_data(self.out)
+        return done["damaged_store"] is None and done["filled"] is None
+
     def __str__(self) -> str:
         told = (self.err or self.out).strip().splitlines()
         return f"{' '.join(self.words)}: {self.code}: {' / '.join(told)[:600]}"
+
+
+class _Ended(Exception):  # noqa: N818  (how a trial ends, no error)
+    """Nothing more is to be tried."""
+
+    def __init__(self, outcome: Outcome, why: object = "") -> None:
+        self.outcome, self.why = outcome, str(why)
 
 
 @dataclass(frozen=True)
@@ -86,17 +96,17 @@ class Trial:
     outcome: Outcome
     why: str = ""
 
-    def __str__(self) -> str:
-        files = "" if self.with_files else ", without files"
-        return f"{self.kind} {self.seed}{files}: {self.outcome}: {self.how}: {self.why}"
-
 
 def said(place: Place, *words: str) -> Said:
-    return Said(words, *crosswind(place.root, *words))
+    """What a command says. Ends the trial if it shows a bug."""
+    one = Said(words, *crosswind(place.root, *words))
+    if one.is_a_bug:
+        raise _Ended(Outcome.TRACEBACK, one)
+    return one
 
 
 def tried(sound: Sound, kind: Damage, seed: int, root: Path, *, with_files: bool = True) -> Trial:
-    """Harm a copy, use every command on it, repair it, and use them again."""
+    """Harm a copy, use commands on it, repair it, and use them again."""
     chance = random.Random(f"{kind.__name__} {seed}")
     first = sound.logged if kind in WITH_LOG else sound.closed
     place = first.copied(root)
@@ -105,177 +115,119 @@ def tried(sound: Sound, kind: Damage, seed: int, root: Path, *, with_files: bool
         for path in (place.root / "benchmarks").rglob("*.json*"):
             path.unlink()
     how = kind(place.store, chance)
-    course = _Course(place, first, with_files=with_files)
-    course.with_run = kind not in WITH_LOG and kind is not no_file
-    trial = course.run()
-    return Trial(kind.__name__, seed, with_files, how, *trial)
+    # a run of which the last rows are lost does them again, and writes the files anew
+    commands = COMMANDS[:-1] if kind in WITH_LOG or kind is no_file else COMMANDS
+    try:
+        _course(place, first, commands, with_files=with_files)
+        outcome, why = Outcome.MENDED, ""
+    except _Ended as ended:
+        outcome, why = ended.outcome, ended.why
+    return Trial(kind.__name__, seed, with_files, how, outcome, why)
 
 
-@dataclass
-class _Course:
-    place: Place
-    first: Place
-    with_files: bool
-    with_run: bool = True
-
-    def run(self) -> tuple[Outcome, str]:
-        doctor = said(self.place, "doctor")
-        # a run of which the last rows are lost does them again, and writes the files anew
-        commands = COMMANDS if self.with_run else COMMANDS[:-1]
-        before = [said(self.place, *words) for words in commands]
-        failed = [one for one in before if one.code != 0 and NOTHING_SUCH not in one.err]
-        for one in (doctor, *before):
-            if one.is_a_bug:
-                return Outcome.TRACEBACK, str(one)
-        if doctor.code == 0:
-            if failed and not self.with_files and "does not exist yet" in failed[0].err:
-                return Outcome.TOLD, str(failed[0])  # nothing is left of it
-            if failed:
-                return Outcome.UNNOTICED, str(failed[0])
-            missing = self._missing()
-            repaired = self._repaired()
-            if repaired.is_a_bug:
-                return Outcome.TRACEBACK, str(repaired)
-            if missing and _changed_nothing(repaired):
-                return Outcome.UNNOTICED, missing
-            if _changed_nothing(repaired):
-                return Outcome.HARMLESS, ""
-            return self._after(repaired)
-        for one in (doctor, *failed):
-            if not _shows_the_way(one):
-                return Outcome.DEAD_END, str(one)
-        repaired = self._repaired()
-        if repaired.is_a_bug:
-            return Outcome.TRACEBACK, str(repaired)
-        if repaired.code == 2:
-            return self._told(repaired)
-        return self._after(repaired)
-
-    def _repaired(self) -> Said:
-        return said(self.place, "repair", "--yes", "--json")
-
-    def _told(self, repaired: Said) -> tuple[Outcome, str]:
-        """The way out that was told is one."""
-        if "move it away" not in repaired.err:
-            return Outcome.DEAD_END, str(repaired)
-        for suffix in ("", "-wal", "-shm"):
-            path = self.place.store.with_name(self.place.store.name + suffix)
-            if path.is_symlink() or path.exists():
-                path.rename(self.place.root / f"away{suffix}")
-        again = self._repaired()
-        if again.code == 2 and not self.with_files:
-            return Outcome.TOLD, str(again)
-        outcome, why = self._after(again)
-        return (Outcome.TOLD if outcome is Outcome.MENDED else outcome), why
-
-    def _after(self, repaired: Said) -> tuple[Outcome, str]:
-        if repaired.code not in {0, 1}:
-            return Outcome.DEAD_END, str(repaired)
-        lost = self._lost(repaired)
-        for words in AFTERWARDS:
-            one = said(self.place, *words)
-            if one.is_a_bug:
-                return Outcome.TRACEBACK, f"afterwards: {one}"
-            if one.code != 0:
-                return Outcome.DEAD_END, f"afterwards: {one}"
-        again = said(self.place, "repair", "--yes")
-        if not _changed_nothing(again):
-            return Outcome.DEAD_END, f"repaired again: {again}"
-        if lost:
-            return Outcome.LOST, lost
-        return Outcome.MENDED, ""
-
-    def _missing(self) -> str:
-        """What was stored and is not there, in words."""
-        try:
-            return _difference(everything(self.first), everything(self.place))
-        except StoreError as error:
-            return str(error)
-
-    def _lost(self, repaired: Said) -> str:
-        """What the files held and the store does not; without files, of what is not told."""
-        if self.with_files:
-            return _difference(everything(self.first), everything(self.place))
-        return _lost_in_silence(self.first.store, self.place.store, told_by(repaired))
+def _course(
+    place: Place, first: Place, commands: tuple[tuple[str, ...], ...], *, with_files: bool
+) -> None:
+    doctor = said(place, "doctor")
+    failed = [one for one in (said(place, *words) for words in commands) if one.code != 0]
+    if doctor.code == 0:
+        if failed and not with_files and "does not exist yet" in failed[0].err:
+            raise _Ended(Outcome.TOLD, failed[0])  # nothing is left of it
+        if failed:
+            raise _Ended(Outcome.UNNOTICED, failed[0])
+        missing, repaired = _missing(first, place), _repaired(place)
+        if repaired.changed_nothing:
+            raise _Ended(Outcome.UNNOTICED if missing else Outcome.HARMLESS, missing)
+        _afterwards(place, first, repaired, with_files=with_files)
+        return
+    for one in (doctor, *failed):
+        if not one.shows_the_way:
+            raise _Ended(Outcome.DEAD_END, one)
+    repaired = _repaired(place)
+    if repaired.code != 2:
+        _afterwards(place, first, repaired, with_files=with_files)
+        return
+    # the way out that was told is one
+    if "move it away" not in repaired.err:
+        raise _Ended(Outcome.DEAD_END, repaired)
+    for path in place.root.glob("crosswind.db*"):
+        path.rename(place.root / f"away{path.suffix}")
+    again = _repaired(place)
+    if again.code != 2 or with_files:
+        _afterwards(place, first, again, with_files=with_files)
+    raise _Ended(Outcome.TOLD, again)
 
 
-def _changed_nothing(repaired: Said) -> bool:
-    if repaired.words[-1] != "--json":
-        return "nothing was changed" in repaired.out
-    done = printed_data(repaired.out)
-    return done["damaged_store"] is None and done["filled"] is None
+def _repaired(place: Place) -> Said:
+    return said(place, "repair", "--yes", "--json")
 
 
-def _shows_the_way(one: Said) -> bool:
-    """A command that could not be done on a damaged store names it, and what to do."""
-    told = one.err + one.out
-    return "crosswind.db" in told and ("crosswind repair" in told or "move it away" in told)
+def _afterwards(place: Place, first: Place, repaired: Said, *, with_files: bool) -> None:
+    if repaired.code not in {0, 1}:
+        raise _Ended(Outcome.DEAD_END, repaired)
+    lost = _missing(first, place) if with_files else _untold(first.store, place.store, repaired)
+    for words in AFTERWARDS:
+        one = said(place, *words)
+        if one.code != 0:
+            raise _Ended(Outcome.DEAD_END, f"afterwards: {one}")
+    again = said(place, "repair", "--yes")
+    if not again.changed_nothing:
+        raise _Ended(Outcome.DEAD_END, f"repaired again: {again}")
+    if lost:
+        raise _Ended(Outcome.LOST, lost)
 
 
-def _difference(then: Content, now: Content) -> str:
-    """What was there and is there no more; what was done once more lies beside it."""
+def _missing(first: Place, place: Place) -> str:
+    """What was stored and is not there, in words; what was done once more lies beside it."""
+    try:
+        then, now = everything(first), everything(place)
+    except StoreError as error:
+        return str(error)
     return ", ".join(name for name, value in then.items() if not _holds(value, now[name], name))
 
 
 def _holds(then: Any, now: Any, name: str) -> bool:
-    if name == "counts":
-        return all(
-            target in now
-            and one[0] == now[target][0]
-            # a bit that makes a count of tokens NULL is not seen: providers may report none
-            and all(
-                tokens <= found
-                for tokens, found in zip(one[1:], now[target][1:], strict=True)
-                if found
+    match name:
+        case "counts":
+            return all(
+                target in now
+                and one[0] == now[target][0]
+                # a bit that makes a count of tokens NULL is not seen: providers may report none
+                and all(
+                    tokens <= found
+                    for tokens, found in zip(one[1:], now[target][1:], strict=True)
+                    if found
+                )
+                for target, one in then.items()
             )
-            for target, one in then.items()
-        )
-    if name == "scenarios":  # one that only its file still knew is a person's
-        return {one: told[0] for one, told in then.items()} == {
-            one: told[0] for one, told in now.items()
-        }
-    if name == "takes":
-        return all(take in now for take in then)
-    if name == "judged":
-        return all(all(one in now.get(take, ()) for one in given) for take, given in then.items())
-    return bool(then == now)
+        case "scenarios":  # one that only its file still knew is a person's
+            return {one: told[0] for one, told in then.items()} == {
+                one: told[0] for one, told in now.items()
+            }
+        case "takes":
+            return all(take in now for take in then)
+        case "judged":
+            return all(
+                all(one in now.get(take, ()) for one in given) for take, given in then.items()
+            )
+        case _:
+            return bool(then == now)
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a repair says of messages that are not in the new store."""
-
-    numbers: tuple[range, ...]
-    """Of those that nobody can read."""
-    left_out: int
-    """How many can be read and belong to something that is lost."""
-    is_cut_off: bool
-
-    def __contains__(self, seq: object) -> bool:
-        return any(seq in one for one in self.numbers)
-
-
-def told_by(repaired: Said) -> Told:
-    saved = printed_data(repaired.out)["saved"]
-    if saved is None or not saved["rows"]:
-        return Told((), 0, is_cut_off=True)  # of what was there nothing was left
-    messages = saved["tables"]["message"]
-    # of a number alone nobody knows which table it was in
-    lost = [pair for one in saved["tables"].values() for pair in one["unreadable_rows"]]
-    numbers = tuple(range(first, last + 1) for first, last in [*lost, *saved["missing_from_log"]])
-    return Told(numbers, messages["left_out"], messages["cut_off"])
-
-
-def _looked_at(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-
-
-def _lost_in_silence(then: Path, now: Path, told: Told) -> str:
+def _untold(then: Path, now: Path, repaired: Said) -> str:
     """Messages that are not in the store, and of which the repair does not tell."""
-    with closing(_looked_at(then)) as first, closing(_looked_at(now)) as second:
+    saved = printed_data(repaired.out)["saved"]
+    if saved is None or not saved["rows"] or saved["cut_off"]:
+        return ""  # of what was there nothing was left, or nobody can say how much
+    with (
+        closing(sqlite3.connect(f"file:{then}?mode=ro", uri=True)) as first,
+        closing(sqlite3.connect(f"file:{now}?mode=ro", uri=True)) as second,
+    ):
         kept = {text for (text,) in second.execute("SELECT text FROM message")}
         rows = first.execute("SELECT seq, text FROM message ORDER BY seq").fetchall()
-    silent = [seq for seq, text in rows if text not in kept and seq not in told]
-    if told.is_cut_off or len(silent) <= told.left_out:
+    told = [range(low, high + 1) for low, high in saved["unreadable_rows"]]
+    told += [range(low, high + 1) for low, high in saved["missing_from_log"]]
+    silent = [seq for seq, text in rows if text not in kept and not any(seq in one for one in told)]
+    if len(silent) <= saved["left_out"]:
         return ""
     return f"{len(silent)} of {len(rows)} messages are not told, such as {silent[0]}"

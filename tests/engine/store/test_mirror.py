@@ -20,9 +20,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
-from engine.store import scenarios_json
 from engine.store.database import Store, open_store
-from engine.store.json_file import read_json
 from engine.store.mirror import (
     EditPolicy,
     LazyResults,
@@ -34,7 +32,7 @@ from engine.store.mirror_content import file_difference
 from engine.store.mirror_rows import HISTORY, TargetName
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
-from engine.store.scenarios_json import lost_scenarios, read_scenarios
+from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import MessageRow, TakeEndRow
 from tests.approval import approve
 from tests.engine.store.building import (
@@ -176,30 +174,6 @@ def test_files_hold_every_row_as_documented(store: Store, folder: Path) -> None:
             approve(f"{name}\n{content.decode()}")
 
 
-def test_the_file_of_scenarios_is_read_only_once_a_row_is_gone(
-    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is looked at each time that files are written, and may have megabytes."""
-    filled(store)
-    mirror(store)
-    read_files: list[Path] = []
-
-    def reading(path: Path) -> object:
-        read_files.append(path)
-        return read_json(path)
-
-    monkeypatch.setattr(scenarios_json, "read_json", reading)
-    root = store.path.parent
-    assert lost_scenarios(root, store.reader, BENCHMARK) == []
-    assert read_files == []
-    with closing(sqlite3.connect(store.path)) as connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("DELETE FROM scenario WHERE scenario_id = 'm01_s001_v02'")
-        connection.commit()
-    assert lost_scenarios(root, store.reader, BENCHMARK) == ["m01_s001_v02"]
-    assert read_files == [folder / "scenarios.json"]
-
-
 def test_scenarios_that_were_written_are_read_back_the_same(store: Store, folder: Path) -> None:
     filled(store)
     mirror(store)
@@ -285,7 +259,6 @@ def test_no_digest_differs_from_the_file_on_disk(store: Store, tmp_path: Path) -
     filled(store)
     digests = dict(mirror(store).digests)
     assert digests.pop(f"/mirrored/benchmarks/{BENCHMARK}")  # of how the folder stands
-    assert digests.pop(f"/scenarios/{BENCHMARK}")  # of the rows that a file was written from
     for relative, digest in digests.items():
         content = (tmp_path / relative).read_bytes()
         assert blake2b(content, digest_size=16).hexdigest() == digest

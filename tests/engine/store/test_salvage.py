@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,7 +142,7 @@ def test_what_was_made_from_which_rows_is_forgotten_and_whose_files_are_ours_is_
 def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Path) -> None:
     pages = sound.stat().st_size // PAGE
     found = []
-    for page in range(0, pages, 5):
+    for page in range(0, pages, 9):
         broken = tmp_path / str(page) / "crosswind.db"
         broken.parent.mkdir()
         shutil.copy(sound, broken)
@@ -169,7 +168,7 @@ def test_of_a_store_that_was_cut_off_the_first_part_is_saved(sound: Path, broken
     os.truncate(broken, broken.stat().st_size * 3 // 4 + 1000)
     into, report = saved(broken)
     assert CONVERSATIONS // 3 < whole_conversations(into, sound) < CONVERSATIONS
-    assert report.tables["message"].is_cut_off
+    assert report.is_cut_off
 
 
 def test_flipped_bits_are_not_taken_for_text(sound: Path, broken: Path) -> None:
@@ -180,26 +179,15 @@ def test_flipped_bits_are_not_taken_for_text(sound: Path, broken: Path) -> None:
     broken.write_bytes(content)
     into, report = saved(broken)
     assert whole_conversations(into, sound) >= CONVERSATIONS - 12
-    assert report.tables["message"].lost
+    assert report.lost
 
 
-def lost_header(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(bytes(100))
-
-
-def all_garbage(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(20 * PAGE))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("spoil", [lost_header, all_garbage])
-def test_of_a_file_that_sqlite_cannot_open_nothing_is_saved(
-    broken: Path, spoil: Callable[[Path], None]
-) -> None:
-    spoil(broken)
+@pytest.mark.parametrize("content", [bytes(PAGE), random.Random(1).randbytes(20 * PAGE)])
+def test_of_a_file_that_sqlite_cannot_open_nothing_is_saved(broken: Path, content: bytes) -> None:
+    broken.write_bytes(content)
     _, report = saved(broken)
     assert report.saved == 0
+    assert report.is_cut_off
     assert not report.is_whole
 
 
@@ -241,7 +229,7 @@ def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
+@pytest.mark.parametrize("version", [1, 6, SCHEMA_VERSION - 1])
 def test_a_damaged_store_of_any_older_version_is_saved_into_one_of_today(
     path: Path, version: int
 ) -> None:
@@ -254,8 +242,7 @@ def test_a_damaged_store_of_any_older_version_is_saved_into_one_of_today(
     approve(faults(path))
     into, report = saved(path)
     assert noted(into) == ["old", "new"]
-    losses = {name: table.lost for name, table in report.tables.items() if table.lost}
-    assert losses == {"note": [(2, 2)]}
+    assert report.lost == [(2, 2)]
     assert faults(into) == []
 
 
@@ -272,7 +259,7 @@ def test_what_calls_may_cost_that_a_kill_cut_off_stays_reserved(tmp_path: Path) 
         connection.commit()
     into = tmp_path / "saved.db"
     report = salvage(aside, into)
-    assert report.tables["note"].lost == [(3, 3)]
+    assert report.lost == [(3, 3)]
     with open_store(into) as again:
         assert again.reader.unsettled_usd() == pytest.approx(most)
         assert again.reader.spent_usd() == 0
