@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
-from engine.cli.bars import import_bar
+from engine.cli.bars import ImportBar, import_bar
 from engine.cli.commands.upkeep import ImportCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
@@ -23,7 +23,7 @@ from engine.config.workspace import CONFIG_FILE, Workspace, find_workspace
 from engine.display import plural
 from engine.errors import FAILED, STOPPED, InputError, Problem
 from engine.files import replace_file
-from engine.importing.importer import Importer, NoWatcher, Watcher
+from engine.importing.importer import Importer
 from engine.importing.inspect_benchmark import LogChoice, Tested
 from engine.importing.inspect_logs import LogFolder, folder_of_logs, known_settings, logs_in
 from engine.importing.new_workspace import complete_configuration, make_workspace
@@ -34,7 +34,7 @@ from engine.report.archive import is_archive, unpack
 from engine.store.database import open_store
 from engine.store.imports import CONFIG
 from engine.store.lock import hold_workspace
-from engine.store.open_reader import open_reader
+from engine.store.open_reader import reader_or_empty
 
 ARCHIVE: Final = "an archive of a study"
 
@@ -43,11 +43,11 @@ def import_files(arguments: ImportCommand) -> int:
     try:
         with (
             _find_sources(arguments) as (folder, logs),
-            _watcher(plain=arguments.plain or arguments.json) as watcher,
+            _bar(plain=arguments.plain or arguments.json) as bar,
         ):
             made = _made_workspace(arguments, folder)
             session = open_session(arguments.workspace)
-            report = _imported(session, folder, logs, arguments, watcher)
+            report = _imported(session, folder, logs, arguments, bar)
             if made is not None:
                 add = folder.config is not None
                 complete_configuration(made, report.unknown_targets, report.samples, add=add)
@@ -144,19 +144,17 @@ def _imported(
     folder: ImportableFolder,
     logs: LogFolder | None,
     arguments: ImportCommand,
-    watcher: Watcher,
+    bar: ImportBar | None,
 ) -> ImportReport:
     workspace, config, path = session.workspace, session.config, session.store_path
+    watched: dict[str, Any] = {} if bar is None else {"on_begin": bar.begin, "on_read": bar.read}
     if arguments.dry_run:
-        if not path.exists():
-            importer = Importer(workspace, config, None, None, watcher)
-            return asyncio.run(importer.run(folder, arguments.benchmark))
-        with closing(open_reader(path)) as reader:
-            importer = Importer(workspace, config, reader, None, watcher)
+        with closing(reader_or_empty(path)) as reader:
+            importer = Importer(workspace, config, reader, None, **watched)
             return asyncio.run(importer.run(folder, arguments.benchmark))
     session.make_way()
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
-        importer = Importer(workspace, config, store.reader, store, watcher)
+        importer = Importer(workspace, config, store.reader, store, **watched)
         report = asyncio.run(importer.run(folder, arguments.benchmark))
         if logs is not None:
             asyncio.run(logs.remember(store))
@@ -165,9 +163,9 @@ def _imported(
 
 
 @contextmanager
-def _watcher(*, plain: bool) -> Iterator[Watcher]:
+def _bar(*, plain: bool) -> Iterator[ImportBar | None]:
     if plain or not sys.stderr.isatty():
-        yield NoWatcher()
+        yield None
         return
     with import_bar() as bar:
         yield bar

@@ -102,12 +102,12 @@ class PendingScores:
         on: list[Verdict] = []
         for score in scores:
             try:
-                rated = read_verdicts(score.row, metric_id, self.context.rules)
+                verdicts, is_off_target = read_verdicts(score.row, metric_id, self.context.rules)
             except UnfitError as error:
                 score.location.drop(error)
                 continue
             score.location.file.taken += 1
-            (off if rated.off_target else on).extend(rated.verdicts)
+            (off if is_off_target else on).extend(verdicts)
         if off:
             note = "verdicts about another metric, kept and not counted"
             self.context.report.notes[note] += len(off)

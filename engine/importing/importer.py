@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol
 
 from engine.benchmark import Scenario, Track
 from engine.branches import Branch
@@ -43,24 +42,8 @@ from engine.store.reader import Reader
 from engine.store.scenarios_json import read_scenarios
 
 
-class Watcher(Protocol):
-    """Follows the progress of an import."""
-
-    def begin(self, benchmark: str, size: int) -> None:
-        """A benchmark with about `size` bytes of files begins."""
-
-    def read(self, size: int) -> None:
-        """`size` more bytes were read."""
-
-
-class NoWatcher:
-    """Ignores the progress."""
-
-    def begin(self, benchmark: str, size: int) -> None:
-        pass
-
-    def read(self, size: int) -> None:
-        pass
+def _ignore(*_: object) -> None:
+    """Follow no progress."""
 
 
 @dataclass(slots=True)
@@ -69,11 +52,13 @@ class Importer:
 
     workspace: Workspace
     config: Config
-    reader: Reader | None
-    """None if there is no store yet, which only a dry run allows."""
+    reader: Reader
     store: Store | None
     """None for a dry run, which reads everything and writes nothing."""
-    watcher: Watcher = field(default_factory=NoWatcher)
+    on_begin: Callable[[str, int], object] = _ignore
+    """Called with the name of a benchmark that begins, and about how many bytes its files have."""
+    on_read: Callable[[int], object] = _ignore
+    """Called with the number of bytes that were read."""
     anew: bool = False
     """Read unchanged files, too, as the store's rows may be wrong."""
 
@@ -132,12 +117,10 @@ class Importer:
         metrics = None if definition is None else definition.metrics
         edited = self._edited_scenarios_digest(source, name)
         of = made_from(source, metrics, models, self.config.jury, edited)
-        size = 0
-        if not isinstance(self.watcher, NoWatcher):  # looking at 7,560 files takes 50 ms
-            size = size_of(source)
-            self.watcher.begin(name, size)
+        size = size_of(source)
+        self.on_begin(name, size)
         found = None
-        if self.reader is not None and not self.anew:
+        if not self.anew:
             found = unchanged(self.reader, name, SourceFiles(source, folder.root), of)
         if found is None:
             context = self._context(source, folder, models, benchmark, definition, of)
@@ -145,7 +128,7 @@ class Importer:
             await self._write(rows.rows())
             found = rows.found
         else:
-            self.watcher.read(size)
+            self.on_read(size)
             benchmark.unchanged, benchmark.samples = found.conversations, found.samples
             benchmark.targets = set(found.targets)
         report.placed += await self._write_definition(
@@ -166,7 +149,7 @@ class Importer:
         if not path.is_file() or _same_file(path, source.folder / "scenarios.json"):
             return None
         relative = path.relative_to(self.workspace.root).as_posix()
-        known = None if self.reader is None else self.reader.mirrored(relative)
+        known = self.reader.mirrored(relative)
         digest = digest_on_disk(path)
         return None if known is not None and known.digest == digest else digest
 
@@ -185,7 +168,7 @@ class Importer:
             source=source,
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
-            removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
+            removed=self.reader.removed_scenarios(name),
             versions=self._versions(source, name),
             repairs=self.anew,
             known=KnownRows(self.reader, name),
@@ -196,12 +179,12 @@ class Importer:
             user_audit=self.config.user_audit,
             turns=self.config.generation.turns,
             made_from=made_from,
-            files=SourceFiles(source, folder.root, self.watcher.read),
+            files=SourceFiles(source, folder.root, self.on_read),
         )
 
     def _changed_names(self) -> dict[str, str]:
         """Return the targets whose names were made from their models', with these."""
-        known = [] if self.reader is None else self.reader.target_models()
+        known = self.reader.target_models()
         return {name: model for name, model in known if fitting_name(model) == name != model}
 
     def _versions(self, source: Source, name: str) -> dict[str, list[Scenario]]:
@@ -210,7 +193,7 @@ class Importer:
         versions: defaultdict[str, list[Scenario]] = defaultdict(list)
         file = self.workspace.definition_path(name).with_name("scenarios.json")
         is_ours = _same_file(file, source.folder / "scenarios.json")
-        if self.anew and self.reader is not None and is_ours:
+        if self.anew and is_ours:
             known = self.reader.mirrored(file.relative_to(self.workspace.root).as_posix())
             if known is not None and known.digest == digest_on_disk(file):
                 for row in self.reader.scenario_history(name).values():
@@ -242,8 +225,7 @@ class Importer:
         self, source: Source, name: str, definition: Definition | None
     ) -> dict[str, Scenario]:
         """Return the stored scenarios, and those of a file that no run has read yet."""
-        stored = [] if self.reader is None else self.reader.scenarios(name)
-        scenarios = {row.scenario.id: row.scenario for row in stored}
+        scenarios = {row.scenario.id: row.scenario for row in self.reader.scenarios(name)}
         path = self.workspace.definition_path(name).with_name("scenarios.json")
         if path.is_file() and not _same_file(path, source.folder / "scenarios.json"):
             metrics = [] if definition is None else [metric.id for metric in definition.metrics]

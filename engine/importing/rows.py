@@ -194,7 +194,8 @@ class BenchmarkRows:
         # in the order of references: scenarios before conversations that were played from them, and
         # sums of usage last, when it is known which calls were listed
         self._history.read(source.folder / HISTORY)
-        explained = self._context.known.settings()
+        reader = self._context.known.reader
+        explained = {row.digest for row in reader.model_settings()}
         yield from (row for row in self._history.settings() if row.digest not in explained)
         yield from self._metrics_and_reviews()
         yield from self._work.remaining(self._history)
@@ -216,21 +217,15 @@ class BenchmarkRows:
         yield from self._work.costs(source.folder / "cost.json", None)
 
     def _metrics_and_reviews(self) -> Iterator[BulkRow]:
-        """All of them where the store has none; in a repair also single ones that it lost."""
+        """Yield those that the store has not."""
         known, report = self._context.known, self._context.report
-        metrics, reviews = list(self._history.metrics()), list(self._history.reviews())
-        if not known.has_metrics():
-            yield from metrics
-        elif self._context.repairs:
-            lost = known.lost_metrics(metrics)
-            report.added["metrics"] += len(lost)
-            yield from lost
-        if not known.has_reviews():
-            yield from reviews
-        elif self._context.repairs:
-            missing = known.lost_reviews(reviews)
-            report.added["reviews"] += len(missing)
-            yield from missing
+        metrics = known.new_metrics(list(self._history.metrics()))
+        reviews = known.new_reviews(list(self._history.reviews()))
+        if self._context.repairs:
+            report.added["metrics"] += len(metrics)
+            report.added["reviews"] += len(reviews)
+        yield from metrics
+        yield from reviews
 
     def _run_rows(self, folder: Path) -> Iterator[BulkRow]:
         """Import a target's folder. Scores are read first, and wait for their conversations."""

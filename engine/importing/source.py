@@ -191,7 +191,7 @@ class SourceFiles:
     source: Source
     root: Path
     """The imported folder; nothing outside it is read."""
-    on_read: Callable[[int], None] = field(default=lambda size: None)
+    on_read: Callable[[int], object] = field(default=lambda size: None)
     """Called with the number of bytes that were read."""
     _digests: dict[str, bytes] = field(default_factory=dict)
     _inside: set[str] = field(default_factory=set)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
@@ -41,17 +41,11 @@ class VerdictRules:
     """The judges and passes that count."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedVerdicts:
-    """The verdicts of one row."""
-
-    verdicts: tuple[Verdict, ...]
-    off_target: bool = False
-    """Whether the row is about another metric than its scenario is made for."""
-
-
-def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> ParsedVerdicts:
-    """Read the verdicts of a row; `metric_id` is its scenario's. Raises `UnfitError`."""
+def read_verdicts(
+    row: ForeignObject, metric_id: str, rules: VerdictRules
+) -> tuple[Sequence[Verdict], bool]:
+    """Read the verdicts of a row, and whether it is about another metric than `metric_id`, its
+    scenario's. Raises `UnfitError`."""
     ours = row.get(OURS)
     # every verdict on the take that our own file lists, oldest first
     listed = objects_in(ours.get("verdicts")) if isinstance(ours, dict) else []
@@ -76,14 +70,14 @@ def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Pa
     if about != metric_id:
         # kept, but it never counts: its scenario does not provoke this behaviour
         why = f"off target: about {about}, which this scenario is not made for"
-        return ParsedVerdicts((replace(score, passed=None, unscored=why),), off_target=True)
+        return (replace(score, passed=None, unscored=why),), True
     if not history:
-        return ParsedVerdicts((score,))
+        return (score,), False
     # the row's own result is that of one of its verdicts, unless a person edited it
     is_edited = track is not None and not any(
         _is_same_verdict(verdict, score) for verdict in history
     )
-    return ParsedVerdicts((*history, score) if is_edited else history)
+    return ((*history, score) if is_edited else history), False
 
 
 def _is_same_verdict(verdict: Verdict, other: Verdict) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.benchmark import UNKNOWN, ConversationKey, Role, Stage, State, Usage
 from engine.importing.context import ImportContext, RowLocation
@@ -18,6 +18,8 @@ SUM: Final = "the sum of calls that were made elsewhere"
 _NOTHING: Final = Usage(0, 0, None, 0, 0.0)
 _NOISE_USD: Final = 1e-9
 """Less than any provider charges, in US dollars."""
+_SCRIPT: Final = f"offline:{UNKNOWN}"
+"""The label of a scripted model of which no more is known."""
 
 _ROLES: Final = {
     Stage.GEN_METRICS: Role.GENERATOR,
@@ -27,56 +29,16 @@ _ROLES: Final = {
 }
 
 
-def attempt_of(
-    benchmark: str, stage: Stage, unit: str, target: str | None, *, model: str, usage: Usage
-) -> AttemptRow:
-    return AttemptRow(
-        benchmark=benchmark,
-        stage=stage,
-        unit=unit,
-        target=target,
-        role=_ROLES[stage],
-        model=model,
-        outcome="answer",
-        duration_ms=0,
-        usage=usage,
-        detail=SUM,
-    )
-
-
-@dataclass(slots=True)
-class KnownUsage:
-    """Usage by stage and target that this import has added."""
-
-    sums: dict[tuple[Stage, str | None], Usage] = field(default_factory=dict)
-
-    def add(self, attempt: AttemptRow) -> None:
-        """Add the usage of a call that will be stored."""
-        key = (attempt.stage, attempt.target)
-        self.sums[key] = _sum(self.sums.get(key, _NOTHING), attempt.usage)
-
-    def knows(self, stage: Stage, target: str | None) -> bool:
-        """Whether any call of this stage and target was added."""
-        return (stage, target) in self.sums
-
-    def missing(
-        self, stage: Stage, target: str | None, stated: Usage, before: Usage
-    ) -> Usage | None:
-        """Return a file's sum minus the known usage and `before`; None if nothing is left."""
-        known = _sum(before, self.sums.get((stage, target), _NOTHING))
-        cost = None
-        if stated.cost_usd is not None:
-            cost = max(stated.cost_usd - (known.cost_usd or 0.0), 0.0)
-            # sums of floats differ in their last digits, depending on the order
-            cost = 0.0 if cost < _NOISE_USD else cost
-        left = Usage(
-            1,
-            _excess(stated.input_tokens, known.input_tokens),
-            None,
-            _excess(stated.output_tokens, known.output_tokens),
-            cost,
-        )
-        return left if any((left.input_tokens, left.output_tokens, left.cost_usd)) else None
+def _excess_usage(stated: Usage, known: Usage) -> Usage | None:
+    """Return a file's sum minus the known usage; None if nothing is left."""
+    cost = None
+    if stated.cost_usd is not None:
+        cost = max(stated.cost_usd - (known.cost_usd or 0.0), 0.0)
+        # sums of floats differ in their last digits, depending on the order
+        cost = 0.0 if cost < _NOISE_USD else cost
+    read = _excess(stated.input_tokens, known.input_tokens)
+    written = _excess(stated.output_tokens, known.output_tokens)
+    return Usage(1, read, None, written, cost) if any((read, written, cost)) else None
 
 
 def _excess(stated: int | None, known: int | None) -> int | None:
@@ -94,23 +56,15 @@ def _sum(usage: Usage, other: Usage) -> Usage:
     )
 
 
-def phases(value: object) -> Iterator[tuple[Stage, Usage, bool]]:
-    """Yield each stage in a `cost.json` with its usage, and whether scripts made its calls."""
+def _phases(value: object) -> Iterator[tuple[Stage, Usage, str]]:
+    """Yield each stage in a `cost.json` with its usage, and a label for who was called."""
     for name, phase in value.items() if isinstance(value, Mapping) else ():
         if name in set(_ROLES) and isinstance(phase, Mapping):
             usage = usage_of(phase)
             if usage is not None:
-                yield Stage(name), usage, _is_scripted(phase)
-
-
-def _is_scripted(phase: Mapping[str, Any]) -> bool:
-    ours = phase.get(OURS)
-    return isinstance(ours, Mapping) and ours.get("scripted") is True
-
-
-def caller(*, scripted: bool) -> str:
-    """Return the label of a model of which only this is known."""
-    return f"offline:{UNKNOWN}" if scripted else UNKNOWN
+                ours = phase.get(OURS)
+                is_scripted = isinstance(ours, Mapping) and ours.get("scripted") is True
+                yield Stage(name), usage, _SCRIPT if is_scripted else UNKNOWN
 
 
 _GENERATION = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
@@ -121,7 +75,8 @@ class WorkImport:
     """Imports states and calls of one benchmark."""
 
     context: ImportContext
-    _used: KnownUsage = field(default_factory=KnownUsage)
+    _used: dict[tuple[Stage, str | None], Usage] = field(default_factory=dict)
+    """Usage by stage and target that this import has added."""
     _announced: set[tuple[Stage, str]] = field(default_factory=set)
 
     def state(
@@ -143,7 +98,7 @@ class WorkImport:
         """Yield the state done if the store has another one and a usable verdict is added."""
         unit = str(key)
         usable = any(verdict.passed is not None for verdict in verdicts)
-        if usable and not self.context.known.is_done(Stage.EVALUATE, unit):
+        if usable and self.context.known.state(Stage.EVALUATE, unit) is not State.DONE:
             yield StateRow(
                 benchmark=self.context.name,
                 stage=Stage.EVALUATE,
@@ -155,7 +110,7 @@ class WorkImport:
     def unknown_states(self, row: StateRow) -> Iterator[StateRow]:
         """Yield a state unless one is known already. Only those without a target are remembered:
         there may be very many conversations, and each comes once."""
-        if self.context.known.announced(row.stage, row.unit):
+        if self.context.known.state(row.stage, row.unit) is not None:
             return
         if row.target is None:
             if (row.stage, row.unit) in self._announced:
@@ -167,21 +122,36 @@ class WorkImport:
         """Add calls that are listed one by one, so that no sum includes them again."""
         listed = list(calls)
         for call in listed:
-            self._used.add(call)
+            self._use(call)
         return listed
+
+    def _use(self, call: AttemptRow) -> None:
+        key = (call.stage, call.target)
+        self._used[key] = _sum(self._used.get(key, _NOTHING), call.usage)
 
     def attempt(
         self, stage: Stage, unit: str, target: str | None, model: str, usage: Usage
     ) -> AttemptRow:
-        name = self.context.name
-        attempt = attempt_of(name, stage, unit, target, model=model, usage=usage)
-        self._used.add(attempt)
+        """Return the sum of calls that were made elsewhere, as one attempt."""
+        attempt = AttemptRow(
+            benchmark=self.context.name,
+            stage=stage,
+            unit=unit,
+            target=target,
+            role=_ROLES[stage],
+            model=model,
+            outcome="answer",
+            duration_ms=0,
+            usage=usage,
+            detail=SUM,
+        )
+        self._use(attempt)
         return attempt
 
     def written_by_script(self, scenario_id: str) -> AttemptRow:
         """Mark a scenario as written by a script; the usage is in the sum of all calls."""
         nothing = Usage(1, 0, 0, 0, 0.0)
-        return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, caller(scripted=True), nothing)
+        return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, _SCRIPT, nothing)
 
     def remaining(self, histories: RowHistories) -> Iterator[AttemptRow | StateRow]:
         """Yield the calls and states of rows of work that no other file has."""
@@ -207,20 +177,21 @@ class WorkImport:
             what = f"expected an object, {{...}}, found {kind_of(value)}"
             RowLocation(file, 0, 1).drop(UnfitError("", what))
             return
-        for stage, stated, scripted in phases(value):
+        for stage, stated, label in _phases(value):
             if (stage in _GENERATION) != (target is None):
                 continue
             file.rows += 1
-            before = self.context.known.usage(stage, target)
-            missing = self._used.missing(stage, target, stated, before)
+            known, added = self.context.known, self._used.get((stage, target), _NOTHING)
+            before = known.reader.usage(known.benchmark, stage, target)
+            missing = _excess_usage(stated, _sum(before, added))
             if missing is None:
-                is_told = self._used.knows(stage, target)
+                is_told = (stage, target) in self._used
                 file.taken += is_told
                 file.known += not is_told
                 continue
             file.taken += 1
             unit = target or self.context.name
-            yield self.attempt(stage, unit, target, caller(scripted=scripted), missing)
+            yield self.attempt(stage, unit, target, label, missing)
 
     def of_stages(self, folder: Path, history: RowHistories) -> Iterator[StateRow]:
         """Yield the states of stages that files imply: metrics are in `benchmark.yaml`, and results

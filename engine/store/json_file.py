@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from engine.errors import InputError, Problem
 from engine.files import read_regular
@@ -35,47 +36,85 @@ class ParsedObject(dict[str, object]):
 
 def read_json(path: Path) -> object:
     """Return the file's content, with objects as `ParsedObject`s. Raises `InputError`."""
-    text = _read(path)
-    try:
-        value: object = json.loads(text, object_pairs_hook=ParsedObject, parse_constant=_refuse)
-    except json.JSONDecodeError as error:
-        what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
-        cut_off = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-        hint = "was the file cut off?" if cut_off else None
-        raise InputError(
-            Problem(what, path=path, line=error.lineno, column=error.colno, hint=hint)
-        ) from error
-    except _NonFiniteError as error:
-        raise InputError(_not_a_number(path, text)) from error
-    except RecursionError as error:
-        raise InputError(Problem(_TOO_DEEP, path=path)) from error
-    except ValueError as error:  # an integer of thousands of digits
-        raise InputError(Problem(f"a number cannot be read: {error}", path=path)) from error
+    value = parse_json(path, _read(path), ParsedObject)
     if problem := next(_unstorable(value), None):
         raise InputError(Problem(problem, path=path))
     return value
 
 
+def parse_json(
+    path: Path,
+    content: bytes,
+    make_object: Callable[[list[tuple[str, object]]], object] | None = None,
+) -> object:
+    """Return the value that the bytes of a file hold. Raises `InputError` with the place of the
+    first fault."""
+    text = _decoded(path, content)
+    hint, line, column = None, None, None
+    try:
+        value: object = json.loads(
+            text, object_pairs_hook=make_object, parse_constant=refuse_constant
+        )
+        return value
+    except json.JSONDecodeError as error:
+        what, line, column = (
+            f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+            error.lineno,
+            error.colno,
+        )
+        # the decoder does not tell a wrong value from one that is cut off
+        if error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip()) - _NEAR_END:
+            hint = "was the file cut off?"
+    except NonFiniteError:
+        what, line, column = _place_of_constant(text)
+    except RecursionError:
+        what = _TOO_DEEP
+    except ValueError as error:  # an integer of thousands of digits
+        what = f"a number cannot be read: {error}"
+    raise InputError(Problem(what, path=path, line=line, column=column, hint=hint))
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    if content.startswith(_UTF16) or b"\0" in content[:4]:
+        raise InputError(Problem("this is UTF-16, expected UTF-8", path=path, hint=_SAVE))
+    if not content.strip():
+        raise InputError(Problem("is empty; expected JSON", path=path))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        what = f"byte {content[error.start]:#04x} is not UTF-8"
+        hint = _SAVE
+        if error.end == len(content) and "unexpected end" in error.reason:
+            what, hint = "the file ends in the middle of a character", "was the file cut off?"
+        raise InputError(Problem(what, path=path, line=line, hint=hint)) from error
+
+
 _TOO_DEEP: Final = f"values are nested more than {DEPTH_LIMIT} deep"
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SAVE: Final = "save the file as UTF-8"
+_NEAR_END: Final = 16
+"""The most characters of a word or number that may be cut off at the end of a text."""
 
 
-class _NonFiniteError(Exception):
+class NonFiniteError(ValueError):
     """The text has NaN or an infinity, which JSON does not."""
 
 
-def _refuse(_: str) -> object:
-    raise _NonFiniteError
+def refuse_constant(name: str) -> NoReturn:
+    """For `parse_constant` of Python's decoder."""
+    raise NonFiniteError(name)
 
 
-def _not_a_number(path: Path, text: str) -> Problem:
+def _place_of_constant(text: str) -> tuple[str, int, int]:
+    """Say what is wrong with the first NaN or infinity, and in which line and column it is."""
     passed = _TO_A_NUMBER_OF_JAVASCRIPT.match(text)
     at = passed.end() if passed is not None else 0
     word = "NaN" if text.startswith("NaN", at) else "Infinity"
     if text.endswith("-", 0, at):
         word, at = f"-{word}", at - 1
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    what = f"{word} is not JSON; expected a number or null"
-    return Problem(what, path=path, line=line, column=column)
+    return f"{word} is not JSON; expected a number or null", line, column
 
 
 def _unstorable(value: object) -> Iterator[str]:
@@ -99,32 +138,16 @@ def _unstorable(value: object) -> Iterator[str]:
         level = below
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > SIZE_LIMIT:
-            raise InputError(
-                Problem(
-                    f"the file has {size / 1_048_576:.0f} MB; expected at most "
-                    f"{SIZE_LIMIT // 1_048_576} MB",
-                    path=path,
-                )
-            )
-        content = read_regular(path)
+            most = f"expected at most {SIZE_LIMIT // 1_048_576} MB"
+            what = f"the file has {size / 1_048_576:.0f} MB; {most}"
+            raise InputError(Problem(what, path=path))
+        return read_regular(path)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            Problem(
-                f"byte {content[error.start]:#04x} is not UTF-8",
-                path=path,
-                line=line,
-                hint="save the file as UTF-8",
-            )
-        ) from error
 
 
 def kind_of(value: object) -> str:

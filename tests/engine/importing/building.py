@@ -17,7 +17,7 @@ from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.store.database import open_store
-from engine.store.open_reader import open_reader
+from engine.store.open_reader import open_reader, reader_or_empty
 from engine.store.reader import Reader
 
 CONFIG = """\
@@ -143,7 +143,9 @@ class Ours:
         config = load_config(self.root / "config.yaml")
         found = look_through(folder)
         if dry_run:
-            return asyncio.run(Importer(Workspace(self.root), config, None, None).run(found, names))
+            with closing(reader_or_empty(self.store)) as reader:
+                importer = Importer(Workspace(self.root), config, reader, None)
+                return asyncio.run(importer.run(found, names))
         with open_store(self.store) as store:
             importer = Importer(Workspace(self.root), config, store.reader, store)
             return asyncio.run(importer.run(found, names))

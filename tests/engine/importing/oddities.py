@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from engine.benchmark import (
     ConversationKey,
@@ -27,7 +28,7 @@ from engine.checks import CheckAnswer, CheckKind
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.importing.importer import Importer, Watcher
+from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.jury import Jury
@@ -117,11 +118,10 @@ class Odd:
                 )
         return self
 
-    def take_in(self, folder: Path, watcher: Watcher | None = None) -> ImportReport:
+    def take_in(self, folder: Path, **watched: Any) -> ImportReport:
         config = load_config(self.root / "config.yaml")
         with open_store(self.store) as store:
-            importer = Importer(Workspace(self.root), config, store.reader, store)
-            importer.watcher = watcher or importer.watcher
+            importer = Importer(Workspace(self.root), config, store.reader, store, **watched)
             return asyncio.run(importer.run(look_through(folder)))
 
     def files(self) -> dict[str, bytes]:

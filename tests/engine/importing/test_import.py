@@ -382,7 +382,7 @@ def endless() -> Any:
 
 
 def test_killing_an_import_leaves_whole_benchmarks_only(tmp_path: Path, ours: Ours) -> None:
-    root, size = tmp_path / "large", Size(700)
+    root, size = tmp_path / "large", Size(280)
     build_files(root, size)
     command = [sys.executable, "-m", "tui", "--workspace", str(ours.root), "import", str(root)]
     with Child(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -129,7 +129,7 @@ def test_turns_begin_with_one_and_rise(path: Path, given: list[object], sentence
 SYNTAX: list[tuple[str, str]] = [
     ('[\n  {"id": "a",\n   "per', "3:4: this is not JSON: unterminated string"),
     ('[\n  {"id": "a"}', "2:14: this is not JSON: expecting ',' delimiter (was the file cut off?)"),
-    ("", "1:1: this is not JSON: expecting value (was the file cut off?)"),
+    ("", "is empty; expected JSON"),
     ("{}", "expected a list of scenarios, [...], found an object"),
     ("null", "expected a list of scenarios, [...], found null"),
     ('[{"id": "NaN",\n "age": NaN}]', "2:9: NaN is not JSON; expected a number or null"),
@@ -155,11 +155,12 @@ def test_a_key_that_is_there_twice_is_an_error(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "place"), [(b'[\n"\xff"]', ":2: byte 0xff"), ("[]".encode("utf-16"), ":1: byte")]
+    ("content", "place"),
+    [(b'[\n"\xff"]', ":2: byte 0xff is not"), ("[]".encode("utf-16"), "this is UTF-16")],
 )
 def test_another_encoding_is_named(path: Path, content: bytes, place: str) -> None:
     path.write_bytes(content)
-    with pytest.raises(InputError, match="is not UTF-8") as refusal:
+    with pytest.raises(InputError, match="save the file as UTF-8") as refusal:
         read_scenarios(path, turns=4, metrics=["m01"])
     assert place in str(refusal.value)
 
