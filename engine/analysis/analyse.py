@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Final
 
-from engine.analysis.comparability import ExposedConversation, Exposure, GuessedAxis, group_checks
+from engine.analysis.comparability import ExposedConversation, Exposure
 from engine.analysis.contrasts import contrasts, ranks, scored_on
 from engine.analysis.figures import (
     Analysis,
+    AnalysisContext,
     Estimate,
     JudgeInfo,
-    LeftOut,
     MetricInfo,
     NoSignal,
     Outcome,
-    ServedByOthers,
     Tally,
     TargetResult,
-    UserAuditResult,
     WeakestMetric,
 )
-from engine.analysis.provenance import Provenance, Stale, Staleness, UnrecordedPrompts
+from engine.analysis.provenance import Stale, Staleness
 from engine.analysis.tallies import (
     ScenarioTally,
     TargetTally,
@@ -33,63 +32,21 @@ from engine.analysis.tallies import (
     tally,
 )
 from engine.benchmark import Track
-from engine.checks import CheckKind, UserAuditMode
-from engine.display import joined_names, plural
 from engine.statistics.clusters import intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisContext:
-    """The input of an analysis besides the outcomes."""
-
-    benchmark: str
-    title: str
-    metrics: Sequence[MetricInfo]
-    targets: Mapping[str, str]
-    """The label of each target's model, by the target's id."""
-    scripted: frozenset[str] = frozenset()
-    """Targets in whose conversations a scripted model took part."""
-    scripted_models: Sequence[str] = ()
-    """The labels of all scripted models that took part, judges included."""
-    scripted_note: str | None = None
-    """Which parts scripts played, in a sentence; None where there were none."""
-    others: Sequence[ServedByOthers] = ()
-    cost: str | None = None
-    """How the cost of the calls is known, in a sentence; None where nothing need be said."""
-    headline_rule: str = ""
-    fresh: bool = False
-    """Whether stale results are left out."""
-    left_out: LeftOut = field(default_factory=LeftOut)
-    other_judges: Mapping[str, int] = field(default_factory=dict)
-    """By judge outside the configuration, how many conversations count by its verdicts."""
-    silent_judges: Mapping[str, int] = field(default_factory=dict)
-    """By judge, how many conversations count without all of its verdicts."""
-    counted_otherwise: int = 0
-    """Conversations for which something else counts than when they were last judged."""
-    provenances: Mapping[str, Provenance] = field(default_factory=dict)
-    """By target."""
-    equal_targets: Sequence[tuple[str, Sequence[str]]] = ()
-    """Names of targets that were asked with equal requests, with the parameters that were left out
-    of them after a refusal."""
-    unrecorded: UnrecordedPrompts = field(default_factory=UnrecordedPrompts)
-    user_audit: UserAuditMode = UserAuditMode.OFF
-    user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
-    """By target."""
-    guesses: Sequence[GuessedAxis] = ()
-    """One for every axis of every counting conversation."""
-    unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
-
-
-def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
-    """Analyse a benchmark's outcomes."""
+def analyse(
+    outcomes: Iterable[Outcome], about: AnalysisContext, models: Mapping[str, str]
+) -> Analysis:
+    """Analyse a benchmark's outcomes; `models` has the label of each target's model, by its id."""
     outcomes = list(outcomes)
-    tallies = tally(outcomes, list(about.targets))
+    tallies = tally(outcomes, list(models))
     staleness, exposure = _staleness(outcomes), _exposure(outcomes)
     correlation = _correlation(tallies)
     results = [
         replace(
-            _target(target, target_tally, about, correlation),
+            _target(target, target_tally, models[target], correlation),
             staleness=staleness.get(target, {}),
             exposure=exposure.get(target, Exposure()),
         )
@@ -98,36 +55,30 @@ def analyse(outcomes: Iterable[Outcome], about: AnalysisContext) -> Analysis:
     results.sort(key=standing_key)
     # in the order of the table, so that a pair names the one that stands higher first
     ordered = {result.target: tallies[result.target] for result in results}
-    marked = contrasts(ordered)
-    ranked = {track: scored_on(ordered, track) for track in Track}
-    places = ranks(ranked, marked.comparisons)
+    comparisons, gaps, family = contrasts(ordered)
+    places = ranks({track: scored_on(ordered, track) for track in Track}, comparisons)
+    known = {one.name: getattr(about, one.name) for one in fields(AnalysisContext)}
+    if any(tally.shares_transcripts for tally in tallies.values()):
+        known["notes"] = [_SHARED, *about.notes]
     return Analysis(
-        benchmark=about.benchmark,
-        title=about.title,
-        metrics=about.metrics,
+        **known,
         targets=[replace(result, ranks=places.get(result.target, {})) for result in results],
-        comparisons=marked.comparisons,
-        gaps=marked.gaps,
-        family=marked.family,
+        comparisons=comparisons,
+        gaps=gaps,
+        family=family,
         agreement=agreements(ordered, outcomes),
         no_signal=_no_signal(results, about.metrics),
         judges=_judges(outcomes),
-        headline_rule=about.headline_rule,
         correlation=correlation,
-        scripted_models=about.scripted_models,
-        others=about.others,
-        left_out=about.left_out,
-        notes=_notes(about, shares=any(tally.shares_transcripts for tally in tallies.values())),
-        cost=about.cost,
-        provenances=about.provenances,
-        unrecorded=about.unrecorded,
-        user_audit=about.user_audit,
-        user_audits=about.user_audits,
-        group_checks=group_checks(about.guesses),
         without_quote=_without_quote(outcomes),
-        unanswered=about.unanswered,
         weakest=_weakest(outcomes, about.metrics),
     )
+
+
+_SHARED: Final = (
+    "Some transcripts here belong to several metrics. Rates over metrics count such a transcript "
+    "once for each; their intervals treat it as one base scenario."
+)
 
 
 def _weakest(outcomes: Sequence[Outcome], metrics: Sequence[MetricInfo]) -> WeakestMetric | None:
@@ -171,7 +122,7 @@ def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
 def _target(
     target: str,
     target_tally: TargetTally,
-    about: AnalysisContext,
+    model: str,
     correlation: float | None,
 ) -> TargetResult:
     asked = Counter[str]()
@@ -180,8 +131,7 @@ def _target(
     of_track = {track: sum(tally.of for tally in target_tally.of_track(track)) for track in Track}
     return TargetResult(
         target=target,
-        model=about.targets[target],
-        scripted=target in about.scripted,
+        model=model,
         tracks={
             track: _as_estimate(
                 benchmark_rate(strata_of(target_tally.of_track(track)), correlation),
@@ -326,59 +276,3 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
         JudgeInfo(judge, len(numbers), usable[judge], unusable[judge], counted[judge])
         for judge, numbers in sorted(passes.items())
     ]
-
-
-def _left_out_notes(left_out: LeftOut) -> Iterator[str]:
-    gone = left_out.conversations - left_out.samples
-    if gone:
-        yield (
-            f"{gone:,} stored conversations are not part of the present benchmark and are not "
-            "counted."
-        )
-    if left_out.samples:
-        yield (
-            f"{left_out.samples:,} stored conversations are samples beyond `num_samples` under "
-            "`generation:` in config.yaml and are not counted."
-        )
-    if left_out.targets:
-        yield f"Targets no longer in the configuration: {', '.join(left_out.targets)}"
-
-
-def _notes(about: AnalysisContext, *, shares: bool) -> list[str]:
-    notes = []
-    if shares:
-        notes.append(
-            "Some transcripts here belong to several metrics. Rates over metrics count such a "
-            "transcript once for each; their intervals treat it as one base scenario."
-        )
-    if about.fresh:
-        notes.append(
-            "Only what is up to date counts (--fresh): what is stale is unscored here. Imported "
-            "rows that do not record their inputs are not known to be stale."
-        )
-    if about.scripted_note:
-        notes.append(about.scripted_note)
-    notes += _left_out_notes(about.left_out)
-    for judge, count in about.other_judges.items():
-        notes.append(
-            f"{count:,} conversations count by the verdicts of {judge}, which is not a judge of "
-            "the present configuration; `run --stale` has them judged again."
-        )
-    if about.counted_otherwise:
-        notes.append(
-            "Something else counts than at the last verdict in "
-            f"{plural(about.counted_otherwise, 'conversation')}, as the judges of the "
-            "configuration changed; the app's tables follow with the next `run`."
-        )
-    for names, left_out in about.equal_targets:
-        why = f" ({joined_names(left_out)} left out after a refusal)" if left_out else ""
-        notes.append(
-            f"{names} were asked with equal requests{why}: they are one target, played several "
-            "times, and what differs between them is chance."
-        )
-    for judge, count in about.silent_judges.items():
-        notes.append(
-            f"{count:,} conversations count without all verdicts of {judge}, which is a judge of "
-            "the present configuration; `run` asks it again."
-        )
-    return notes

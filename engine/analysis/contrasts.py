@@ -29,15 +29,6 @@ from engine.statistics.ranks import RankRange, rank_ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Contrasts:
-    """All comparisons of a benchmark's results, marked as one family."""
-
-    comparisons: Sequence[Comparison]
-    gaps: Sequence[Gap]
-    family: ComparisonFamily
-
-
-@dataclass(frozen=True, slots=True)
 class Pair:
     """Two targets on one track (None: on all metrics), `left` minus `right`."""
 
@@ -49,9 +40,12 @@ class Pair:
     """Conversations of both targets that it rests on."""
 
 
-def contrasts(tallies: Mapping[str, TargetTally]) -> Contrasts:
-    """Every pair of targets that share a scenario, on both tracks together and on each; and every
-    pair of values on every demographic axis, of all targets together and of each."""
+def contrasts(
+    tallies: Mapping[str, TargetTally],
+) -> tuple[Sequence[Comparison], Sequence[Gap], ComparisonFamily]:
+    """All comparisons of a benchmark's results, marked as one family: every pair of targets that
+    share a scenario, on both tracks together and on each; and every pair of values on every
+    demographic axis, of all targets together and of each."""
     pairs, gaps = _pairs(tallies), _gaps(tallies)
     # all metrics, or the only track on which there is anything to compare
     widest = pairs[0].track if pairs else None
@@ -67,7 +61,7 @@ def contrasts(tallies: Mapping[str, TargetTally]) -> Contrasts:
         part: sum(difference.error is not None for difference in of_part)
         for part, of_part in family.items()
     }
-    return Contrasts(
+    return (
         [comparison(*row) for row in zip(pairs, marked, strict=False)],
         [_gap(*row) for row in zip(gaps, marked[len(pairs) :], strict=True)],
         ComparisonFamily(
@@ -247,17 +241,9 @@ def ranks(
     return dict(places)
 
 
-@dataclass(frozen=True, slots=True)
-class PairError:
-    """The typical standard error of a difference between two targets."""
-
-    error: float
-    """Standard error of a difference of pass rates."""
-    base_scenarios: int
-
-
-def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairError | None:
-    """The root mean square over all pairs, for planning; None where no pair has an error."""
+def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> tuple[float, int] | None:
+    """The typical standard error of a difference between two targets, for planning: the root mean
+    square over all pairs; with the base scenarios that it rests on. None where no pair has one."""
     answers = [_answers(tally.of_track(track)) for tally in tallies.values()]
     pairs = pair_differences([differences(*both) for both in combinations(answers, 2)])
     known = [(pair, pair.error) for pair in pairs if pair is not None and pair.error is not None]
@@ -265,4 +251,4 @@ def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairE
         return None
     square = sum(error**2 for _, error in known) / len(known)
     clusters = sum(pair.clusters for pair, _ in known) / len(known)
-    return PairError(sqrt(square), round(clusters))
+    return sqrt(square), round(clusters)

@@ -192,8 +192,6 @@ class TargetResult:
     target: str
     model: str
     """The label of the model behind it."""
-    scripted: bool
-    """Whether a scripted model took part in its conversations."""
     tracks: Mapping[Track, Estimate]
     new_metrics: Mapping[Track, Estimate | None]
     """The same rates with intervals for other metrics like these: clustered by metric. None for
@@ -398,32 +396,16 @@ class UserAuditResult:
     """Conversations whose landmarks a model checked; None where the check is off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The results of a benchmark."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisContext:
+    """What is known of a benchmark beside the outcomes of its conversations."""
 
     benchmark: str
     title: str
     metrics: Sequence[MetricInfo]
     """In the order of the benchmark's file."""
-    targets: Sequence[TargetResult]
-    """The highest positive rate first, then the highest negative one, no data last."""
-    comparisons: Sequence[Comparison]
-    """Every pair on both tracks together, then on each track; in the order of `targets`, `left`
-    before `right`."""
-    gaps: Sequence[Gap]
-    """Those pooled over targets first."""
-    family: ComparisonFamily
-    """The family of `comparisons` and `gaps`."""
-    agreement: Sequence[RepeatAgreement]
-    """Between the samples of all targets, then between judges, then between passes."""
-    no_signal: Sequence[NoSignal]
-    judges: Sequence[JudgeInfo]
-    headline_rule: str
+    headline_rule: str = ""
     """How several verdicts on one conversation become the one that counts, in a sentence."""
-    correlation: float | None
-    """The intra-class correlation of the rows of a base scenario, pooled over the run; None where
-    it cannot be estimated, and each base scenario then counts as one row."""
     scripted_models: Sequence[str] = ()
     """The labels of the scripts that took part, which are no language models."""
     others: Sequence[ServedByOthers] = ()
@@ -432,7 +414,7 @@ class Analysis:
     notes: Sequence[str] = ()
     """What a reader should know before the figures are used."""
     cost: str | None = None
-    """How the cost of the calls is known, in a sentence."""
+    """How the cost of the calls is known, in a sentence; None where nothing need be said."""
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     """By target."""
     unrecorded: UnrecordedPrompts = field(default_factory=UnrecordedPrompts)
@@ -441,10 +423,32 @@ class Analysis:
     """By target; empty where the audit is off."""
     group_checks: Mapping[str, GroupCheck] = field(default_factory=dict)
     """By axis of the counting conversations."""
-    without_quote: Mapping[str, float] = field(default_factory=dict)
-    """By target: the share of its votes that count of which no quote is found."""
     unanswered: Mapping[CheckKind, int] = field(default_factory=dict)
     """Counting conversations of which a check was asked for and gave no usable answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis(AnalysisContext):
+    """The results of a benchmark."""
+
+    targets: Sequence[TargetResult]
+    """The highest positive rate first, then the highest negative one, no data last."""
+    comparisons: Sequence[Comparison] = ()
+    """Every pair on both tracks together, then on each track; in the order of `targets`, `left`
+    before `right`."""
+    gaps: Sequence[Gap] = ()
+    """Those pooled over targets first."""
+    family: ComparisonFamily = field(default_factory=ComparisonFamily)
+    """The family of `comparisons` and `gaps`."""
+    agreement: Sequence[RepeatAgreement] = ()
+    """Between the samples of all targets, then between judges, then between passes."""
+    no_signal: Sequence[NoSignal] = ()
+    judges: Sequence[JudgeInfo] = ()
+    correlation: float | None = None
+    """The intra-class correlation of the rows of a base scenario, pooled over the run; None where
+    it cannot be estimated, and each base scenario then counts as one row."""
+    without_quote: Mapping[str, float] = field(default_factory=dict)
+    """By target: the share of its votes that count of which no quote is found."""
     weakest: WeakestMetric | None = None
     """None where nothing failed, and for several benchmarks together."""
 
@@ -479,7 +483,7 @@ class Analysis:
         return sorted({axis for target in self.targets for axis in target.demographics})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overall(Analysis):
     """The results of several benchmarks together, with equal weights.
 

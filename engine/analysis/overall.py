@@ -19,7 +19,6 @@ from engine.analysis.contrasts import Pair, comparison, ranks
 from engine.analysis.figures import (
     Analysis,
     Comparison,
-    ComparisonFamily,
     Estimate,
     JudgeInfo,
     LeftOut,
@@ -68,14 +67,8 @@ def overall(analyses: Sequence[Analysis]) -> Overall:
             for track in analysis.tracks
         ],
         targets=results,
-        comparisons=(),
-        gaps=(),
-        family=ComparisonFamily(),
-        agreement=(),
-        no_signal=(),
         judges=_judges(counted),
         headline_rule=" ".join(dict.fromkeys(analysis.headline_rule for analysis in counted)),
-        correlation=None,
         scripted_models=sorted(
             {model for analysis in counted for model in analysis.scripted_models}
         ),
@@ -107,7 +100,6 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
     return TargetResult(
         target=target,
         model=" or ".join(dict.fromkeys(own.model for own in results)),
-        scripted=any(own.scripted for own in results),
         tracks={track: _mean(asked[track]) for track in Track},
         new_metrics={track: _like_these(asked[track]) for track in Track},
         ranks={},

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import comb, sqrt
 from typing import Final
 
-from engine.analysis.contrasts import PairError, pair_error
+from engine.analysis.contrasts import pair_error
 from engine.analysis.findings import found_sentence
 from engine.analysis.tallies import tally
 from engine.benchmark import Track, base_id
@@ -138,13 +138,13 @@ def _sizes(
     return sizes
 
 
-def _detectable(sought: _PossibleMark, plan: Plan, seen: PairError | None) -> Detectable:
+def _detectable(sought: _PossibleMark, plan: Plan, seen: tuple[float, int] | None) -> Detectable:
     scenarios = plan.base_scenarios
-    if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
+    if seen is None or seen[1] < _ENOUGH_SEEN:
         size = smallest_difference(plan, level=sought.level)
         return Detectable(sought.track, size, scenarios, seen=False, comparisons=sought.comparisons)
     # what was seen is of fewer scenarios, and an error shrinks with the root of their number
-    error = seen.error * sqrt(seen.base_scenarios / scenarios)
+    error = seen[0] * sqrt(seen[1] / scenarios)
     size = detectable(error, plan.freedom, sought.level)
     return Detectable(sought.track, size, scenarios, seen=True, comparisons=sought.comparisons)
 

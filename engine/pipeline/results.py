@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.analysis.analyse import AnalysisContext, analyse
-from engine.analysis.comparability import ExposedConversation, GuessedAxis
+from engine.analysis.analyse import analyse
+from engine.analysis.comparability import ExposedConversation, GuessedAxis, group_checks
 from engine.analysis.figures import (
     Analysis,
+    AnalysisContext,
     CastVote,
     LeftOut,
     MetricInfo,
     Outcome,
     UserAuditResult,
 )
-from engine.analysis.provenance import UP_TO_DATE
+from engine.analysis.provenance import UP_TO_DATE, Provenance
 from engine.benchmark import ConversationKey, Landmark, Stage, Stance, StopReason, base_id
 from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.values import OFFLINE
+from engine.display import joined_names, plural
 from engine.jury import (
     HUMAN,
     NO_VERDICT,
@@ -95,8 +97,9 @@ def counted_of(
     look = _ConversationStatus(definition, config, reader, fresh=fresh)
     counts = counts_of(definition, config, reader)
     outcomes = [_outcome(conversation, stored, counts, look) for conversation in wanted]
-    about = replace(_analysis_context(definition, config, reader, stored, outcomes), fresh=fresh)
-    return CountedResults(analyse(outcomes, about), outcomes, stored, counts)
+    about = _analysis_context(definition, config, reader, stored, outcomes, fresh=fresh)
+    models = {target.id: target.label for target in config.targets}
+    return CountedResults(analyse(outcomes, about, models), outcomes, stored, counts)
 
 
 def take_counts(
@@ -269,45 +272,55 @@ def _analysis_context(
     reader: Reader,
     stored: StoredConversations,
     outcomes: Sequence[Outcome],
+    *,
+    fresh: bool,
 ) -> AnalysisContext:
-    targets = {target.id: target.label for target in config.targets}
     asked = {outcome.key for outcome in outcomes}
-    others = stored.counting.keys() - asked
-    more = [key for key in others if key.sample and replace(key, sample=0) in asked]
+    others, targets = stored.counting.keys() - asked, {target.id for target in config.targets}
+    left_out = LeftOut(
+        conversations=len(others),
+        targets=sorted({key.target_id for key in others} - targets),
+        samples=sum(bool(key.sample) and replace(key, sample=0) in asked for key in others),
+    )
     takes = [take for key, take in stored.newest.items() if key in asked]
     checkers = {check.model for take in takes for check in stored.newest_checks(take.seq)}
     made_with = provenances(reader, definition.name, config, stored, asked)
+    only_fresh = [_ONLY_FRESH] if fresh else []
     return AnalysisContext(
         benchmark=definition.name,
         title=definition.title,
         metrics=[MetricInfo(metric.id, metric.name, metric.track) for metric in definition.metrics],
-        targets=targets,
-        scripted=frozenset(take.key.target_id for take in takes if take.scripted),
-        scripted_models=_scripted(takes, outcomes, checkers),
-        scripted_note=_scripted_note(takes, outcomes, checkers),
         headline_rule=_rule(stored, config.jury),
-        left_out=LeftOut(
-            conversations=len(others),
-            targets=sorted({key.target_id for key in others} - set(targets)),
-            samples=len(more),
-        ),
-        other_judges=_other_judges(stored, asked, config.jury),
-        silent_judges=_silent_judges(outcomes, config.jury),
-        counted_otherwise=_counted_otherwise(stored, asked, config.jury),
+        scripted_models=_scripted(takes, outcomes, checkers),
         others=served_by_others(reader, definition.name, stored, asked),
+        left_out=left_out,
+        notes=[
+            *only_fresh,
+            *_scripted_notes(takes, outcomes, checkers),
+            *_left_out_notes(left_out),
+            *_other_judges(stored, asked, config.jury),
+            *_counted_otherwise(stored, asked, config.jury),
+            *_equal_targets(config, made_with),
+            *_silent_judges(outcomes, config.jury),
+        ],
         cost=reader.cost_origins(definition.name).in_words(),
         provenances=made_with,
-        equal_targets=equal_targets(config, made_with),
         unrecorded=unrecorded(config, stored, asked),
         user_audit=config.user_audit,
         user_audits=_user_audits(config, stored, asked),
-        guesses=list(_guesses(stored, outcomes)),
+        group_checks=group_checks(_guesses(stored, outcomes)),
         unanswered=Counter(
             kind
             for key in stored.counting.keys() & asked
             for kind in stored.unanswered_checks(stored.counting[key][0].seq)
         ),
     )
+
+
+_ONLY_FRESH: Final = (
+    "Only what is up to date counts (--fresh): what is stale is unscored here. Imported rows that "
+    "do not record their inputs are not known to be stale."
+)
 
 
 def _guesses(stored: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[GuessedAxis]:
@@ -366,40 +379,82 @@ def _user_audits(
     }
 
 
+def _left_out_notes(left_out: LeftOut) -> Iterator[str]:
+    gone = left_out.conversations - left_out.samples
+    if gone:
+        yield (
+            f"{gone:,} stored conversations are not part of the present benchmark and are not "
+            "counted."
+        )
+    if left_out.samples:
+        yield (
+            f"{left_out.samples:,} stored conversations are samples beyond `num_samples` under "
+            "`generation:` in config.yaml and are not counted."
+        )
+    if left_out.targets:
+        yield f"Targets no longer in the configuration: {', '.join(left_out.targets)}"
+
+
 def _other_judges(
     stored: StoredConversations, asked: set[ConversationKey], jury: Jury
-) -> dict[str, int]:
-    """Judges that count in place of the configured ones, and in how many conversations."""
+) -> Iterator[str]:
+    """Judges that count in place of the configured ones."""
     counts: Counter[str] = Counter()
     for key in stored.counting.keys() & asked:
         votes = counting_votes(stored.counting[key][1], jury)
         models = {vote.judge for vote in votes if vote.source != HUMAN}
         if not any(jury.holds(vote) for vote in votes):
             counts.update(models)
-    return dict(sorted(counts.items()))
+    for judge, count in sorted(counts.items()):
+        yield (
+            f"{count:,} conversations count by the verdicts of {judge}, which is not a judge of "
+            "the present configuration; `run --stale` has them judged again."
+        )
 
 
-def _counted_otherwise(stored: StoredConversations, asked: set[ConversationKey], jury: Jury) -> int:
-    """The number of conversations whose result differs from when they were last judged."""
+def _counted_otherwise(
+    stored: StoredConversations, asked: set[ConversationKey], jury: Jury
+) -> Iterator[str]:
+    """How many conversations have another result than when they were last judged."""
     judged = (stored.counting[key][1] for key in stored.counting.keys() & asked)
-    return sum(
+    count = sum(
         verdicts[-1].counted is not what_counts(verdicts, jury) for verdicts in judged if verdicts
     )
+    if count:
+        yield (
+            f"Something else counts than at the last verdict in {plural(count, 'conversation')}, "
+            "as the judges of the configuration changed; the app's tables follow with the next "
+            "`run`."
+        )
 
 
-def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
+def _equal_targets(config: Config, made_with: Mapping[str, Provenance]) -> Iterator[str]:
+    for names, left_out in equal_targets(config, made_with):
+        why = f" ({joined_names(left_out)} left out after a refusal)" if left_out else ""
+        yield (
+            f"{names} were asked with equal requests{why}: they are one target, played several "
+            "times, and what differs between them is chance."
+        )
+
+
+def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> Iterator[str]:
     """Configured judges that lack passes in conversations where another of them counts."""
     counts: Counter[str] = Counter()
     for outcome in outcomes:
         votes_of_judges = Counter(vote.judge for vote in outcome.votes if vote.counts)
         if any(votes_of_judges[judge] for judge in jury.judges):
             counts.update(judge for judge in jury.judges if votes_of_judges[judge] < jury.passes)
-    return dict(sorted(counts.items()))
+    for judge, count in sorted(counts.items()):
+        yield (
+            f"{count:,} conversations count without all verdicts of {judge}, which is a judge of "
+            "the present configuration; `run` asks it again."
+        )
 
 
-def _scripted_note(
+def _scripted_notes(
     takes: Sequence[StoredTake], outcomes: Sequence[Outcome], checkers: Iterable[str]
-) -> str | None:
+) -> Iterator[str]:
+    """Which parts scripts played."""
     targets = {take.key.target_id: is_script(take.model) for take in takes}
     judges = {vote.judge: is_script(vote.judge) for outcome in outcomes for vote in outcome.votes}
     parts = {
@@ -409,9 +464,9 @@ def _scripted_note(
         **{f"{CHECKER} {name}": is_script(name) for name in sorted(checkers)},
     }
     if all_scripts(parts):
-        return "Scripted models took part; they are not language models."
-    words = scripts_in_words(parts)
-    return None if words is None else f"{words[0].upper()}{words[1:]}."
+        yield "Scripted models took part; they are not language models."
+    elif (words := scripts_in_words(parts)) is not None:
+        yield f"{words[0].upper()}{words[1:]}."
 
 
 def _scripted(

@@ -11,8 +11,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.analyse import AnalysisContext, analyse
-from engine.analysis.figures import Analysis, Estimate, MetricInfo, Outcome, Overall
+from engine.analysis.analyse import analyse
+from engine.analysis.figures import (
+    Analysis,
+    AnalysisContext,
+    Estimate,
+    MetricInfo,
+    Outcome,
+    Overall,
+)
 from engine.analysis.overall import overall
 from engine.benchmark import ConversationKey, Track, variant_id
 from engine.statistics.paired import ERROR_RATE
@@ -128,7 +135,8 @@ def _benchmark(number: int, rates: Array, cell: Cell, chance: np.random.Generato
         for row in range(cell.rows_of(scenario))
     ]
     names = {str(target): "" for target in range(cell.targets)}
-    return analyse(found, AnalysisContext(f"b{number}", "", _METRICS, names))
+    about = AnalysisContext(benchmark=f"b{number}", title="", metrics=_METRICS)
+    return analyse(found, about, names)
 
 
 _METRICS: Final = [MetricInfo("m1", "", Track.POSITIVE), MetricInfo("m2", "", Track.NEGATIVE)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.analysis.analyse import AnalysisContext, analyse
-from engine.analysis.figures import Analysis, CastVote, MetricInfo, Outcome
+from engine.analysis.analyse import analyse
+from engine.analysis.figures import Analysis, AnalysisContext, CastVote, MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, variant_id
 
 METRICS = (
@@ -59,12 +59,11 @@ def analysed(
             benchmark="giving-in",
             title="Giving in",
             metrics=metrics,
-            targets={name: f"model of {name}" for name in names},
-            scripted=frozenset(names if scripted else ()),
             scripted_models=scripted,
-            scripted_note=ALL_SCRIPTED if scripted else None,
+            notes=[ALL_SCRIPTED] if scripted else [],
             headline_rule="What counts is the newest verdict of judge.",
         ),
+        {name: f"model of {name}" for name in names},
     )
 
 
