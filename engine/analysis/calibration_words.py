@@ -12,7 +12,6 @@ from engine.analysis.calibration import (
     JudgesCompared,
     RateOf,
 )
-from engine.analysis.figures import Figure
 from engine.analysis.number_words import p_value_words, with_ends
 from engine.analysis.sections import (
     Cell,
@@ -24,11 +23,11 @@ from engine.analysis.sections import (
     ShareCell,
     Table,
     TableColumn,
+    share_cell,
 )
 from engine.display import percent, plural, span
 from engine.statistics.agreement import Agreement
 from engine.statistics.calibration import Accuracy, MissingReason, Share
-from engine.statistics.distributions import Interval
 
 
 def against_words(calibration: Calibration, undecided: int = 0) -> str:
@@ -113,11 +112,7 @@ def _share(share: Share | None, among: str) -> list[Cell]:
     if share is None:
         return [None, f"0 labels {among}"]
     rests_on = f"{plural(share.labels, 'label')} {among}"
-    return [_between(share.value, share.interval), rests_on]
-
-
-def _between(value: float, interval: Interval) -> ShareCell:
-    return ShareCell(Figure(value, interval.low, interval.high))
+    return [share_cell(share.value, share.interval), rests_on]
 
 
 def _rates(calibration: Calibration) -> Section:
@@ -149,13 +144,13 @@ def _rate(rate: RateOf) -> list[Cell]:
     powered, gladen = rate.powered, rate.rogan_gladen
     few = rate.powered_reason is MissingReason.FEW_LABELS
     return [
-        ShareCell(Figure(rate.judged)),
+        ShareCell(rate.judged),
         ("too few labels" if few else "takes two base scenarios")
         if powered is None
-        else _between(powered.value, powered.interval),
+        else share_cell(powered.value, powered.interval),
         None
         if gladen.value is None or gladen.interval is None
-        else _between(gladen.value, gladen.interval),
+        else share_cell(gladen.value, gladen.interval),
         f"{rate.labels:,}",
     ]
 

@@ -19,6 +19,7 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.display import plural
 from engine.progress import others_in_words
+from engine.statistics.agreement import Agreement
 from engine.statistics.ranks import RankRange
 
 ENOUGH_SCENARIOS: Final = 8
@@ -151,33 +152,14 @@ class MetricInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A coefficient with its interval; `low` and `high` are None where there is none."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatAgreement:
-    """How far repeated answers on the same thing agree."""
+class RepeatAgreement(Agreement):
+    """How far repeated answers on the same thing agree, and whose they are."""
 
     between: str
     """`samples`, `judges`, or `passes` of one judge."""
     of: str
     """Of samples, the target's id, or empty for all targets; of passes, the judge's name; of
     judges, all their names."""
-    things: int
-    """How many things were answered at least twice."""
-    percent: Figure
-    """The share of pairs of answers on one thing that agree."""
-    unanimous: Figure
-    """The share of things on which all answers agree."""
-    ac1: Figure | None
-    alpha: Figure | None
-    kappa: Figure | None
-    """Fleiss' κ; only where everything was answered equally often."""
 
     @property
     def disagreeing(self) -> int:

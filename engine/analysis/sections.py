@@ -14,7 +14,6 @@ from engine.analysis.figures import (
     Analysis,
     Comparison,
     Estimate,
-    Figure,
     Gap,
     MarkedDifference,
     MetricInfo,
@@ -32,6 +31,8 @@ from engine.analysis.number_words import (
 )
 from engine.benchmark import Track
 from engine.display import joined_names, percent, plural, span
+from engine.statistics.agreement import Coefficient
+from engine.statistics.distributions import Interval
 
 
 class VerdictScope(NamedTuple):
@@ -73,15 +74,11 @@ class Name(NamedTuple):
 class ShareCell(NamedTuple):
     """A share with its interval, 0 to 1."""
 
-    figure: Figure
+    value: float
+    low: float | None = None
+    high: float | None = None
     sure: bool = True
     """Whether it rests on enough scenarios to be relied on."""
-
-
-class CoefficientCell(NamedTuple):
-    """A coefficient with its interval; None where it is not defined."""
-
-    figure: Figure | None
 
 
 class Amount(NamedTuple):
@@ -118,7 +115,7 @@ class Shift(NamedTuple):
     sure: bool
 
 
-Cell = str | Name | ShareCell | CoefficientCell | Amount | Change | Shift | Estimate | None
+Cell = str | Name | ShareCell | Coefficient | Amount | Change | Shift | Estimate | None
 """A text of ours, foreign text, or a figure by its type; None where there is nothing."""
 
 
@@ -227,11 +224,11 @@ def cell_text(cell: Cell, *, whole: bool = False) -> str:
             return cell
         case Name():
             return f"{cell.id} {cell.text}" if cell.id else cell.text
-        case ShareCell(figure, _):
-            ends = span(figure.low, figure.high) if whole else ""
-            return f"{percent(figure.value)} {ends}".rstrip()
-        case CoefficientCell():
-            return "—" if cell.figure is None else coefficient(cell.figure.value)
+        case ShareCell():
+            ends = span(cell.low, cell.high) if whole else ""
+            return f"{percent(cell.value)} {ends}".rstrip()
+        case Coefficient():
+            return coefficient(cell.value)
         case Change():
             return f"{percent(cell.before)} → {percent(cell.after)}"
         case Shift():
@@ -241,6 +238,10 @@ def cell_text(cell: Cell, *, whole: bool = False) -> str:
             return cell.words
         case Estimate():
             return estimate_text(cell)
+
+
+def share_cell(value: float, interval: Interval | None) -> ShareCell:
+    return ShareCell(value) if interval is None else ShareCell(value, interval.low, interval.high)
 
 
 def estimate_text(estimate: Estimate) -> str:
@@ -513,11 +514,11 @@ _AGREEMENT: Final = (
 
 def _agreed(agreement: RepeatAgreement) -> list[Cell]:
     return [
-        ShareCell(agreement.percent),
-        ShareCell(agreement.unanimous),
-        CoefficientCell(agreement.ac1),
-        CoefficientCell(agreement.alpha),
-        CoefficientCell(agreement.kappa),
+        share_cell(agreement.percent.value, agreement.percent.interval),
+        share_cell(agreement.unanimous.value, agreement.unanimous.interval),
+        agreement.ac1,
+        agreement.alpha,
+        agreement.kappa,
         Amount(agreement.disagreeing, agreement.things),
     ]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from engine.analysis.figures import Figure, Outcome, RepeatAgreement
+from engine.analysis.figures import Outcome, RepeatAgreement
 from engine.benchmark import Track
 from engine.jury import headline
-from engine.statistics.agreement import Agreement, Coefficient, agreement
+from engine.statistics.agreement import Agreement, agreement
 from engine.statistics.clusters import NOTHING_SHARED, Cluster, SharedTranscripts, Stratum
 
 Layers = Mapping[str, Mapping[str, Cluster]]
@@ -194,22 +194,8 @@ def _by_pass(outcome: Outcome, judge: str, numbers: Iterable[int]) -> list[bool 
     return [passed_by_pass.get(number) for number in numbers]
 
 
-def _repeat_agreement(between: str, of: str, agreement: Agreement | None) -> RepeatAgreement | None:
-    if agreement is None:
+def _repeat_agreement(between: str, of: str, found: Agreement | None) -> RepeatAgreement | None:
+    if found is None:
         return None
-    return RepeatAgreement(
-        between=between,
-        of=of,
-        things=agreement.things,
-        percent=_figure(agreement.percent),
-        unanimous=_figure(agreement.unanimous),
-        ac1=None if agreement.ac1 is None else _figure(agreement.ac1),
-        alpha=None if agreement.alpha is None else _figure(agreement.alpha),
-        kappa=None if agreement.kappa is None else _figure(agreement.kappa),
-    )
-
-
-def _figure(coefficient: Coefficient) -> Figure:
-    if coefficient.interval is None:
-        return Figure(coefficient.value)
-    return Figure(coefficient.value, coefficient.interval.low, coefficient.interval.high)
+    figures = {figure.name: getattr(found, figure.name) for figure in fields(Agreement)}
+    return RepeatAgreement(between=between, of=of, **figures)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.analysis.figures import Analysis, Estimate, Figure, MeanEstimate, TargetResult
+from engine.analysis.figures import Analysis, Estimate, MeanEstimate, TargetResult
 from engine.analysis.number_words import coefficients
 from engine.analysis.sections import (
     Cell,
@@ -61,7 +61,7 @@ _RATES: Final = (
 def _share(estimate: Estimate) -> ShareCell | None:
     if estimate.rate is None:
         return None
-    return ShareCell(Figure(estimate.rate, estimate.low, estimate.high), not estimate.too_few)
+    return ShareCell(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few)
 
 
 def _rate(estimate: Estimate) -> list[Cell]:
@@ -97,7 +97,7 @@ def _samples(result: TargetResult) -> Section | None:
         Row(
             Name(f"sample {number}"),
             [
-                None if tally.rate is None else ShareCell(Figure(tally.rate)),
+                None if tally.rate is None else ShareCell(tally.rate),
                 f"{tally.passed:,} of {tally.scored:,}",
             ],
         )

@@ -39,7 +39,7 @@ from engine.statistics.paired import (
     levels,
     mean_difference,
 )
-from engine.statistics.ranks import Panel, RankAgreement, rank_agreement
+from engine.statistics.ranks import Panel, rank_agreement
 from engine.statistics.rates import Rate, benchmark_rate
 
 
@@ -76,26 +76,36 @@ def validation_report(
     """Compare both sides. `bound`, in rates, was stated before anything was played. `replay` is the
     report of a replay; without one, `replay_costs` says what it would cost. `scripted` has the
     labels of scripts that took part."""
-    drafts = [
-        draft
+    compared = {
+        track: sides
         for track in Track
-        if (draft := _unmarked_track(swap, track, before.results, after.results, bound)) is not None
-    ]
+        if (sides := _compared_sides(swap, track, before.results, after.results)) is not None
+    }
+    moves = {
+        track: {target: _rate_change(swap, then[target], now[target]) for target in then}
+        for track, (then, now) in compared.items()
+    }
+    known = [[who for who, move in of.items() if move is not None] for of in moves.values()]
+    together = sum(ALL_TARGETS in targets for targets in known)
     parts = {
-        FamilyPart.SHIFTS: sum(draft.together.is_known for draft in drafts),
-        FamilyPart.SHIFTS_OF_TARGETS: sum(
-            shift.is_known for draft in drafts for shift in draft.shifts
-        ),
+        FamilyPart.SHIFTS: together,
+        FamilyPart.SHIFTS_OF_TARGETS: sum(map(len, known)) - together,
     }
     allowed = levels(parts, SHARES_OF_SHIFTS)
+    everybody = {outcome.key.target_id for outcome in (*before.results, *after.results)}
     pairs = list(_paired(before.results, after.results)) if swap.same_scenarios else []
     report = ValidationReport(
         swap=swap,
         before=before.model,
         after=after.model,
-        tracks=[_track(draft, allowed) for draft in drafts],
+        tracks=[
+            _track(swap, track, sides, moves[track], allowed, bound, everybody)
+            for track, sides in compared.items()
+        ],
         family=sum(parts.values()),
-        floor=None if replay is None else _floor(replay),
+        floor=None
+        if replay is None
+        else ReplayFloor(replay.after, replay.conversations, replay.agreement, replay.tracks),
         conversations=len(pairs),
         agreement=agreement(
             [(left.passed, right.passed) for left, right in pairs],
@@ -111,10 +121,6 @@ def validation_report(
     return replace(report, says=list(says_of(report, replay_costs, sorted(set(scripted)))))
 
 
-def _floor(replay: ValidationReport) -> ReplayFloor:
-    return ReplayFloor(replay.after, replay.conversations, replay.agreement, replay.tracks)
-
-
 def _paired(
     before: Sequence[SideOutcome], after: Sequence[SideOutcome]
 ) -> Iterator[tuple[SideOutcome, SideOutcome]]:
@@ -125,114 +131,101 @@ def _paired(
             yield outcome, others[outcome.key]
 
 
-@dataclass(frozen=True, slots=True)
-class _UnmarkedShift:
-    """A shift before it is adjusted for the family."""
-
-    target: str
-    before: float
-    after: float
-    moved: Difference | _IndependentRuns | None
-    """None where there are fewer than two base scenarios."""
-    rows: int
-    base_scenarios: int
-
-    @property
-    def is_known(self) -> bool:
-        return self.moved is not None
-
-    def marked(self, level: float | None) -> RateShift:
-        moved = None if level is None else self.moved
-        interval = None if moved is None or level is None else moved.interval_at(level)
-        alone = None if moved is None else moved.p
-        p = None if alone is None or level is None else min(1.0, alone * ERROR_RATE / level)
-        shift = self.after - self.before
-        return RateShift(
-            self.target, self.before, self.after, shift, interval, p, self.rows, self.base_scenarios
-        )
+_Side = Mapping[str, Sequence[SideOutcome]]
+"""The scored conversations of one side by target, those of `ALL_TARGETS` first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _UnmarkedTrack:
-    """A track's report before its shifts are adjusted for the family."""
-
-    track: Track
-    ranks: RankAgreement | None
-    together: _UnmarkedShift
-    shifts: Sequence[_UnmarkedShift]
-    """The highest rate before first."""
-    equivalence: Equivalence | None
-    left_out: Sequence[str]
-
-
-def _unmarked_track(
-    swap: Branch,
-    track: Track,
-    before: Sequence[SideOutcome],
-    after: Sequence[SideOutcome],
-    bound: float | None,
-) -> _UnmarkedTrack | None:
-    """None where fewer than two targets were scored on both sides."""
-    left = [outcome for outcome in before if outcome.track is track and outcome.passed is not None]
-    right = [outcome for outcome in after if outcome.track is track and outcome.passed is not None]
+def _compared_sides(
+    swap: Branch, track: Track, before: Sequence[SideOutcome], after: Sequence[SideOutcome]
+) -> tuple[_Side, _Side] | None:
+    """Both sides of a track; None where fewer than two targets were scored on both."""
+    sides = [
+        [outcome for outcome in side if outcome.track is track and outcome.passed is not None]
+        for side in (before, after)
+    ]
     if swap.same_scenarios:
         # a conversation that is scored on one side only would move the rate, not the model
-        shared = {outcome.key for outcome in left} & {outcome.key for outcome in right}
-        left = [outcome for outcome in left if outcome.key in shared]
-        right = [outcome for outcome in right if outcome.key in shared]
-    either = [{outcome.key.target_id for outcome in side} for side in (before, after)]
-    targets = {outcome.key.target_id for outcome in left} & {
-        outcome.key.target_id for outcome in right
-    }
+        left, right = ({outcome.key for outcome in side} for side in sides)
+        sides = [[outcome for outcome in side if outcome.key in left & right] for side in sides]
+    there = [{outcome.key.target_id for outcome in side} for side in sides]
+    targets = sorted(there[0] & there[1])
     if len(targets) < 2:
         return None
-    then, now = _by_target(left, targets), _by_target(right, targets)
-    panels = _panel(left, targets), _panel(right, targets)
-    shifts = [
-        _unmarked_shift(swap, target, then[target], now[target]) for target in sorted(targets)
-    ]
-    shifts.sort(key=lambda shift: (-shift.before, shift.target))
-    of_these = [[row for rows in side.values() for row in rows] for side in (then, now)]
-    return _UnmarkedTrack(
-        track=track,
-        ranks=rank_agreement(*panels, same_scenarios=swap.same_scenarios),
-        together=_unmarked_shift(swap, ALL_TARGETS, *of_these),
-        shifts=shifts,
-        equivalence=None if bound is None else _equivalence(swap, then, now, bound),
-        left_out=sorted(set.union(*either) - targets),
-    )
+    then, now = (_by_target(side, targets) for side in sides)
+    return then, now
 
 
-def _by_target(results: Iterable[SideOutcome], targets: set[str]) -> dict[str, list[SideOutcome]]:
-    by_target: dict[str, list[SideOutcome]] = {target: [] for target in sorted(targets)}
+def _by_target(results: Iterable[SideOutcome], targets: Sequence[str]) -> _Side:
+    by_target: dict[str, list[SideOutcome]] = {target: [] for target in targets}
     for result in results:
         if result.key.target_id in by_target:
             by_target[result.key.target_id].append(result)
-    return by_target
+    return {ALL_TARGETS: [row for rows in by_target.values() for row in rows], **by_target}
 
 
-def _track(draft: _UnmarkedTrack, allowed: Mapping[FamilyPart, float]) -> TrackReport:
-    shifts = [shift.marked(allowed.get(FamilyPart.SHIFTS_OF_TARGETS)) for shift in draft.shifts]
+def _track(
+    swap: Branch,
+    track: Track,
+    sides: tuple[_Side, _Side],
+    moves: Mapping[str, Difference | _IndependentRuns | None],
+    allowed: Mapping[FamilyPart, float],
+    bound: float | None,
+    everybody: set[str],
+) -> TrackReport:
+    then, now = sides
+    marked = {
+        target: _shift(
+            target,
+            then[target],
+            now[target],
+            move,
+            allowed.get(
+                FamilyPart.SHIFTS if target == ALL_TARGETS else FamilyPart.SHIFTS_OF_TARGETS
+            ),
+        )
+        for target, move in moves.items()
+    }
+    together = marked.pop(ALL_TARGETS)
+    shifts = sorted(marked.values(), key=lambda shift: (-shift.before, shift.target))
     changed = list(_reordered_pairs(shifts))
-    stays = draft.equivalence is not None and draft.equivalence.outside is None
+    ranks = rank_agreement(_panel(then), _panel(now), same_scenarios=swap.same_scenarios)
+    equivalence = None if bound is None else _equivalence(swap, then, now, bound)
+    stays = equivalence is not None and equivalence.outside is None
     return TrackReport(
-        track=draft.track,
-        tau_b=None if draft.ranks is None else draft.ranks.tau_b,
-        rho=None if draft.ranks is None else draft.ranks.rho,
-        together=draft.together.marked(allowed.get(FamilyPart.SHIFTS)),
+        track=track,
+        tau_b=None if ranks is None else ranks.tau_b,
+        rho=None if ranks is None else ranks.rho,
+        together=together,
         shifts=shifts,
         changed=changed,
         pairs=len(shifts) * (len(shifts) - 1) // 2,
-        equivalence=draft.equivalence,
+        equivalence=equivalence,
         order_holds=stays and not any(pair.turn is OrderChange.TURNS for pair in changed),
-        left_out=draft.left_out,
+        left_out=sorted(everybody - marked.keys()),
     )
+
+
+def _shift(
+    target: str,
+    left: Sequence[SideOutcome],
+    right: Sequence[SideOutcome],
+    move: Difference | _IndependentRuns | None,
+    level: float | None,
+) -> RateShift:
+    """`level` is None where no shift of its kind has an interval."""
+    before, after = _rate(left), _rate(right)
+    interval = p = None
+    if move is not None and level is not None:
+        interval = move.interval_at(level)
+        p = None if move.p is None else min(1.0, move.p * ERROR_RATE / level)
+    rows, bases = min(len(left), len(right)), min(_bases(left), _bases(right))
+    return RateShift(target, before, after, after - before, interval, p, rows, bases)
 
 
 def _equivalence(
     swap: Branch,
-    before: Mapping[str, Sequence[SideOutcome]],
-    after: Mapping[str, Sequence[SideOutcome]],
+    before: _Side,
+    after: _Side,
     bound: float,
 ) -> Equivalence:
     """Check the pairs, those that changed the most first, and stop at the first that is not shown
@@ -240,8 +233,9 @@ def _equivalence(
     runs = {
         target: BeforeAndAfter(_answers(before[target]), _answers(after[target]))
         for target in before
+        if target != ALL_TARGETS
     }
-    moved = {target: _rate(after[target]) - _rate(before[target]) for target in before}
+    moved = {target: _rate(after[target]) - _rate(before[target]) for target in runs}
     pairs = sorted(combinations(runs, 2), key=lambda pair: -abs(moved[pair[0]] - moved[pair[1]]))
     for left, right in pairs:
         difference = change_of_difference(runs[left], runs[right], paired=swap.same_scenarios)
@@ -252,35 +246,16 @@ def _equivalence(
     return Equivalence(bound, None)
 
 
-def _panel(results: Iterable[SideOutcome], targets: set[str]) -> Panel:
+def _panel(side: _Side) -> Panel:
     """Rows that passed, by target, metric and base scenario."""
-    sums: dict[str, dict[str, dict[str, list[int]]]] = {target: {} for target in targets}
-    for result in results:
-        if result.key.target_id in targets:
-            bases = sums[result.key.target_id].setdefault(result.metric_id, {})
-            pair = bases.setdefault(base_id(result.key.scenario_id), [0, 0])
-            pair[0] += bool(result.passed)
-            pair[1] += 1
     return {
         target: {
-            metric: {base: Cluster.passing(*pair) for base, pair in bases.items()}
-            for metric, bases in metrics.items()
+            metric: {base: Cluster.of(list(rows.values())) for base, rows in bases.items()}
+            for metric, bases in _answers(results).items()
         }
-        for target, metrics in sums.items()
+        for target, results in side.items()
+        if target != ALL_TARGETS
     }
-
-
-def _unmarked_shift(
-    swap: Branch, target: str, left: Sequence[SideOutcome], right: Sequence[SideOutcome]
-) -> _UnmarkedShift:
-    return _UnmarkedShift(
-        target,
-        _rate(left),
-        _rate(right),
-        _rate_change(swap, left, right),
-        min(len(left), len(right)),
-        min(_bases(left), _bases(right)),
-    )
 
 
 def _rate_change(

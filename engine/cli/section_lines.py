@@ -11,7 +11,6 @@ from engine.analysis.figures import MarkedDifference
 from engine.analysis.number_words import p_value_words, points, points_interval
 from engine.analysis.sections import (
     Amount,
-    CoefficientCell,
     Forest,
     Grid,
     Name,
@@ -23,6 +22,7 @@ from engine.analysis.sections import (
     whose,
 )
 from engine.cli.console import table
+from engine.statistics.agreement import Coefficient
 
 NARROW: Final = 80
 _SHORTEST_NAME: Final = 8
@@ -79,8 +79,9 @@ def _table(block: Table, page: TableLayout) -> str:
     ]
     right = {
         number
-        for number, cell in enumerate(block.rows[0].cells, 1)
-        if not block.whole and isinstance(cell, ShareCell | CoefficientCell | Amount)
+        for number, column in enumerate(zip(*(row.cells for row in block.rows), strict=True), 1)
+        if not block.whole
+        and any(isinstance(cell, ShareCell | Coefficient | Amount) for cell in column)
     }
     return table_that_fits([column.brief for column in block.columns], texts, right, page)
 

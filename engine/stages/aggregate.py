@@ -13,7 +13,6 @@ from engine.analysis.figures import (
     Comparison,
     ComparisonFamily,
     Estimate,
-    Figure,
     Gap,
     Overall,
     RepeatAgreement,
@@ -24,6 +23,7 @@ from engine.analysis.figures import (
 from engine.analysis.findings import scope_sentence
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
+from engine.statistics.agreement import Coefficient
 from engine.statistics.distributions import LEVEL
 from engine.statistics.paired import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
@@ -310,13 +310,14 @@ def _agreement_json(concord: RepeatAgreement) -> JsonObject:
     }
 
 
-def _figure(figure: Figure | None) -> JsonObject | None:
+def _figure(figure: Coefficient | None) -> JsonObject | None:
     if figure is None:
         return None
+    known = figure.interval
     return {
         "value": _rounded_number(figure.value),
-        "low": _rounded_number(figure.low),
-        "high": _rounded_number(figure.high),
+        "low": None if known is None else _rounded_number(known.low),
+        "high": None if known is None else _rounded_number(known.high),
     }
 
 

@@ -141,8 +141,7 @@ def _plot(cells: Sequence[Cell], width: int) -> Line:
         if isinstance(cell, Change):
             return change_line(*cell, RATES, width, Ink.WARN if sure else Ink.MUTED)
         if isinstance(cell, ShareCell):
-            figure = cell.figure
-            drawn = Whiskers(figure.value, figure.low, figure.high, sure=cell.sure)
+            drawn = Whiskers(cell.value, cell.low, cell.high, sure=cell.sure)
             return whiskers(drawn, RATES, width)
     return whiskers(Whiskers(None), RATES, width)
 

@@ -22,11 +22,12 @@ from markupsafe import Markup
 
 from engine.analysis.calibration import Calibration, Confusion
 from engine.analysis.calibration_words import against_words, calibration_sections
-from engine.analysis.figures import Analysis, Estimate, Figure, Overall
+from engine.analysis.figures import Analysis, Estimate, Overall
 from engine.analysis.findings import MARKS, legend, marks_mean, rests_on
 from engine.analysis.methods import methods
 from engine.analysis.number_words import (
     coefficient,
+    coefficient_interval,
     p_value_words,
     points,
     points_interval,
@@ -101,7 +102,7 @@ def environment() -> Environment:
         signed_points,
         served_words,
         span,
-        coefficient_ends,
+        coefficient_interval,
         rates_in_words,
         rests_on,
         scope_of,
@@ -127,13 +128,6 @@ def heads_turn(names: Sequence[str]) -> bool:
 def type_name(value: object) -> str:
     """By which a template tells the kinds of blocks and cells."""
     return next(one.__name__ for one in (Estimate, type(value)) if isinstance(value, one))
-
-
-def coefficient_ends(figure: Figure) -> str:
-    """`[0.12 to 0.98]`; empty where there is no interval."""
-    if figure.low is None or figure.high is None:
-        return ""
-    return f"[{coefficient(figure.low)} to {coefficient(figure.high)}]"
 
 
 def rates_in_words(grid: Grid, row: Row) -> str:
