@@ -9,11 +9,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -156,6 +156,24 @@ def test_another_user_plays_the_same_scenarios_apart_from_the_original(desk: Des
     rows = json.loads((folder / "runs" / "holds" / "conversations.json").read_bytes())
     assert len(rows) == 8
     assert desk.report("user-blunt")["conversations"] == 16
+    # a validation run is listed and found only where it is named
+    branch = f"{NAME}@user-blunt"
+    assert list(desk.say("results", "--json").json()) == [NAME]
+    assert list(desk.say("results", branch, "--json").json()) == [branch]
+    assert f"· {NAME} ·" in desk.say("show", "m01_s001_v01__holds").out
+    shown = desk.say("show", "m01_s001_v01__holds", "--benchmark", branch)
+    assert "offline:user-blunt" in shown.out
+    # scenarios that were edited since are taken over
+    path = desk.folder / "scenarios.json"
+    rows = json.loads(path.read_bytes())
+    rows[0]["persona"] = "You are a lighthouse keeper."
+    path.write_text(json.dumps(rows))
+    assert desk.validate("user", "blunt").code == 0
+    [[stored]] = desk.rows(
+        f"SELECT persona FROM scenario WHERE benchmark = '{branch}' "
+        f"AND scenario_id = '{rows[0]['id']}' ORDER BY seq DESC LIMIT 1"
+    )
+    assert stored == rows[0]["persona"]
 
 
 def test_another_generator_writes_its_own_metrics_and_scenarios(desk: Desk) -> None:
@@ -204,14 +222,16 @@ def test_a_replay_asks_the_same_judge_once_more_beside_what_counts(desk: Desk) -
     assert desk.count("attempt") == calls
 
 
-@pytest.mark.parametrize("role", ["user", "generator"])
-def test_a_replay_plays_apart_from_the_original_with_the_same_models(desk: Desk, role: str) -> None:
+def test_a_replay_plays_apart_from_the_original_with_the_same_models(desk: Desk) -> None:
     before = desk.originals()
-    code, said, told = desk.replay(role)
+    code, said, told = desk.replay("generator")
     assert code == 0, told
-    assert f"offline:{role} as {role} once more" in said
+    assert "offline:generator as generator once more" in said
     takes = "SELECT DISTINCT benchmark, user_model FROM take ORDER BY 1"
-    assert desk.rows(takes) == [(NAME, "offline:user"), (f"{NAME}@replay-{role}", "offline:user")]
+    assert desk.rows(takes) == [
+        (NAME, "offline:user"),
+        (f"{NAME}@replay-generator", "offline:user"),
+    ]
     assert desk.originals() == before
 
 
@@ -241,19 +261,6 @@ def test_the_bound_is_that_of_the_day_on_which_a_run_began(desk: Desk) -> None:
     assert not desk.folder.joinpath("validation", "replay-user", "bound.json").exists()
 
 
-def test_a_validation_run_is_listed_and_found_only_where_it_is_named(desk: Desk) -> None:
-    desk.validate("user", "blunt")
-    branch = f"{NAME}@user-blunt"
-    assert list(printed_data(desk.say("results", "--json")[1])) == [NAME]
-    assert list(printed_data(desk.say("results", branch, "--json")[1])) == [branch]
-    code, shown, _ = desk.say("show", "m01_s001_v01__holds")
-    assert code == 0
-    assert f"· {NAME} ·" in shown
-    code, shown, _ = desk.say("show", "m01_s001_v01__holds", "--benchmark", branch)
-    assert code == 0
-    assert "offline:user-blunt" in shown
-
-
 def test_a_judge_who_is_named_once_is_said_to_change_nothing(desk: Desk) -> None:
     before = desk.results()
     code, _, told = desk.say("evaluate", "m01_s001_v01__holds", "--evaluator", "strict")
@@ -276,11 +283,7 @@ def test_what_was_found_is_shown_again_without_asking_anybody(desk: Desk) -> Non
     code, one, _ = desk.say("validate", NAME, "--report", "--swap", "user", "--json")
     assert (code, printed_data(one)) == (0, [desk.report("user-blunt")])
     assert desk.count("attempt") == calls
-
-
-def test_a_validation_whose_model_is_gone_does_not_hide_the_others(desk: Desk) -> None:
-    desk.validate("evaluator", "strict")
-    desk.validate("user", "blunt")
+    # one whose model is gone does not hide the others
     desk.edit("  blunt: {", "  renamed: {")
     code, shown, told = desk.say("validate", NAME, "--report")
     assert (code, shown.count("in place of")) == (0, 1)
@@ -290,20 +293,18 @@ def test_a_validation_whose_model_is_gone_does_not_hide_the_others(desk: Desk) -
     approve(told)
 
 
-@pytest.mark.parametrize(
-    ("swap", "model", "calls"),
-    [("evaluator", "strict", 16), ("user", "blunt", 80), ("generator", "terse", 91)],
-)
-def test_a_dry_run_counts_calls_and_writes_nothing(
-    desk: Desk, swap: str, model: str, calls: int
-) -> None:
-    code, plan, _ = desk.validate(swap, model, "--dry-run", "--json")
-    assert code == 0
-    assert printed_data(plan)["total"]["calls"]["high"] == calls
+def test_a_dry_run_counts_calls_and_writes_nothing(desk: Desk) -> None:
+    for swap, model, calls in (
+        ("evaluator", "strict", 16),
+        ("user", "blunt", 80),
+        ("generator", "terse", 91),
+    ):
+        code, plan, _ = desk.validate(swap, model, "--dry-run", "--json")
+        assert code == 0
+        assert printed_data(plan)["total"]["calls"]["high"] == calls
     assert not (desk.folder / "validation").exists()
-    desk.validate(swap, model)
-    _, plan, _ = desk.validate(swap, model, "--dry-run")
-    assert "nothing is missing" in plan
+    desk.validate("evaluator", "strict")
+    assert "nothing is missing" in desk.validate("evaluator", "strict", "--dry-run").out
 
 
 def test_a_dry_run_prices_the_other_model(desk: Desk) -> None:
@@ -311,96 +312,44 @@ def test_a_dry_run_prices_the_other_model(desk: Desk) -> None:
     approve(plan)
 
 
-Prepare = Callable[[Desk], None]
+REFUSED: Final = """\
+giving-in
+giving-in --swap user --with blnt
+giving-in --with blunt
+giving-in --swap user
+giving-in --replay user --with blunt
+giving-in --replay user --swap user
+giving-in --swap user --with same
+giving-in --report
+givin-in --swap user --with blunt
+giving-in@user-blunt --swap user --with blunt
+../giving-in --swap user --with blunt
+"""
 
 
-def one_target(desk: Desk) -> None:
-    desk.edit("  - {id: wavers, model: erratic, source: offline, params: {pace: instant}}\n", "")
+def test_what_cannot_be_validated_is_refused_with_a_reason(desk: Desk) -> None:
+    refused = []
 
+    def refuse(*words: str) -> None:
+        code, out, told = desk.say("validate", *words)
+        assert (code, out) == (2, ""), words
+        refused.append(f"{' '.join(words)}\n{told}")
 
-def other_targets(desk: Desk) -> None:
+    for line in REFUSED.splitlines():
+        refuse(*line.split())
+    strict = (NAME, "--swap", "evaluator", "--with", "strict")
+    desk.edit("model: evaluator-strict", "model: evaluator")
+    refuse(*strict)
+    desk.edit("strict: {model: evaluator", "strict: {model: evaluator-strict")
     desk.edit("id: holds", "id: new")
-
-
-def never_run(desk: Desk) -> None:
+    refuse(*strict)
+    desk.edit("  - {id: wavers, model: erratic, source: offline, params: {pace: instant}}\n", "")
+    refuse(NAME, "--replay", "user")
     shutil.rmtree(desk.root)
     new_workspace(desk.root)
-
-
-def nothing(desk: Desk) -> None:
-    pass
-
-
-@pytest.mark.parametrize(
-    ("words", "prepare", "said"),
-    [
-        (["--swap", "user", "--with", "blnt"], nothing, "no model is called `blnt`"),
-        (["--swap", "user", "--with", "blnt"], nothing, "did you mean `blunt`?"),
-        (["--swap", "target", "--with", "blunt"], nothing, "invalid choice: 'target'"),
-        (["--with", "blunt"], nothing, "--swap is missing, or --replay"),
-        (["--swap", "user"], nothing, "--with is missing"),
-        (["--replay", "user", "--with", "blunt"], nothing, "--replay takes the same one"),
-        (["--replay", "user", "--swap", "user"], nothing, "not allowed with --replay"),
-        (["--replay", "user"], one_target, "there is one target, and a ranking"),
-        (["--swap", "user", "--with", "same"], nothing, "`same` is offline:user, which is the"),
-        (["--swap", "user", "--with", "blunt"], one_target, "there is one target, and a ranking"),
-        (
-            ["--swap", "evaluator", "--with", "strict"],
-            other_targets,
-            "only `wavers` has verdicts in `giving-in`",
-        ),
-        (
-            ["--swap", "evaluator", "--with", "strict"],
-            never_run,
-            "no finished conversation of `giving-in` has a verdict of offline:evaluator",
-        ),
-        (["--report"], nothing, "there is no such validation run of `giving-in` yet"),
-    ],
-)
-def test_what_cannot_be_validated_is_refused_with_a_reason(
-    desk: Desk, words: list[str], prepare: Prepare, said: str
-) -> None:
-    prepare(desk)
-    code, out, told = desk.say("validate", NAME, *words)
-    assert (code, out) == (2, "")
-    assert said in told
+    refuse(*strict)
+    approve("\n".join(refused))
     assert not (desk.folder / "validation").exists()
-
-
-def test_without_a_role_only_a_role_is_asked_for(desk: Desk) -> None:
-    code, _, told = desk.say("validate", NAME)
-    assert code == 2
-    approve(told)
-
-
-@pytest.mark.parametrize("name", ["givin-in", f"{NAME}@user-blunt", "../giving-in"])
-def test_only_a_benchmark_can_be_validated(desk: Desk, name: str) -> None:
-    code, _, told = desk.say("validate", name, "--swap", "user", "--with", "blunt")
-    assert code == 2
-    assert name in told
-
-
-def test_the_judge_of_today_is_no_other_judge(desk: Desk) -> None:
-    desk.edit("model: evaluator-strict", "model: evaluator")
-    code, _, told = desk.validate("evaluator", "strict")
-    assert code == 2
-    approve(told)
-
-
-def test_scenarios_that_were_edited_since_are_taken_over(desk: Desk) -> None:
-    desk.validate("user", "blunt")
-    path = desk.folder / "scenarios.json"
-    rows = json.loads(path.read_bytes())
-    rows[0]["persona"] = "You are a lighthouse keeper."
-    path.write_text(json.dumps(rows))
-    code, _, told = desk.validate("user", "blunt")
-    assert code == 0, told
-    branch = f"{NAME}@user-blunt"
-    stored = desk.rows(
-        f"SELECT persona FROM scenario WHERE benchmark = '{branch}' "
-        f"AND scenario_id = '{rows[0]['id']}' ORDER BY seq DESC LIMIT 1"
-    )
-    approve(stored)
 
 
 @pytest.mark.parametrize(
