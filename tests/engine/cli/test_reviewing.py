@@ -60,23 +60,23 @@ def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> 
     approve(lines_with(review(place, "--list")[1], "nothing waits for"))
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (("--approve", "m01_s009"), "no metric or scenario 'm01_s009'"),
-        (("--approve", "x*"), "no metric and no scenario begins with 'x'"),
-        (("--reject", "m01"), "a rejection takes a reason"),
-        (("--undo", "--reason", "no"), "--reason goes with --reject"),
-        (("--undo", "--by", " "), "--by: expected a name"),
-        (("--generate", "m01_s001"), "--generate and --note go together"),
-        (("--generate", "m09", "--note", "a"), "no metric or scenario 'm09'"),
-        (("--generate", "m01", "--note", "a"), "m01 was written by a person (edit it instead)"),
-    ],
-)
-def test_what_cannot_be_is_said(place: Place, words: tuple[str, ...], what: str) -> None:
+def test_what_cannot_be_is_said(place: Place) -> None:
     place.run(stages=frozenset())
-    code, _, err = review(place, *words)
-    assert (code, what in err) == (2, True)
+    refused = []
+    for words in (
+        ("--approve", "m01_s009"),
+        ("--approve", "x*"),
+        ("--reject", "m01"),
+        ("--undo", "--reason", "no"),
+        ("--undo", "--by", " "),
+        ("--generate", "m01_s001"),
+        ("--generate", "m09", "--note", "a"),
+        ("--generate", "m01", "--note", "a"),
+    ):
+        code, _, err = review(place, *words)
+        assert code == 2
+        refused.append(err)
+    approve("".join(refused))
 
 
 @pytest.mark.process

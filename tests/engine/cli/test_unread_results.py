@@ -12,20 +12,18 @@ from engine.cli.main import main
 from engine.store.database import open_store
 from tests.approval import approve, lines_with
 from tests.engine import commands
-from tests.engine.commands import Crosswind, Somebody, printed_data
+from tests.engine.commands import Crosswind, Somebody
 from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.terminal import Eyes, Terminal
 
 pytestmark = pytest.mark.run
 
 
-@pytest.fixture(params=["missing", "empty"])
-def place(request: pytest.FixtureRequest, played: Place) -> Place:
+@pytest.fixture
+def place(played: Place) -> Place:
     """A workspace whose benchmark was run, and whose store is gone since."""
     for path in played.root.glob("crosswind.db*"):
         path.unlink()
-    if request.param == "empty":  # as a program makes one that finds none
-        open_store(played.root / "crosswind.db").close()
     return played
 
 
@@ -39,37 +37,21 @@ def calls(place: Place) -> int:
         return len(reader.used_calls())
 
 
-def test_without_a_terminal_a_run_is_refused_and_names_both_ways(
-    place: Place, crosswind: Crosswind
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_nothing_is_asked_until_a_repair_brings_it_back(
+    place: Place, crosswind: Crosswind, is_empty: bool
 ) -> None:
+    if is_empty:  # as a program makes one that finds none
+        open_store(place.root / "crosswind.db").close()
     files = {path: path.read_bytes() for path in place.folder.rglob("*.json*")}
     code, out, err = crosswind("run", "--headless")
     assert (code, out) == (2, "")
     approve(err)
     assert {path: path.read_bytes() for path in place.folder.rglob("*.json*")} == files
-
-
-def test_a_repair_brings_it_back_and_nothing_is_left_to_do(
-    place: Place, crosswind: Crosswind
-) -> None:
-    # nobody has to agree where there is no store that could be replaced
-    agreed = ["--yes"] if (place.root / "crosswind.db").exists() else []
-    assert crosswind("repair", *agreed)[0] == 0
-    code, out, _ = crosswind("status")
-    assert (code, "nothing has run" in out) == (0, False)
-    approve(out)
-    before = calls(place)
-    code, _, err = crosswind("run", "--headless")
-    assert (code, "was run here" in err) == (0, False)
-    assert calls(place) == before
-    assert "is whole" in crosswind("repair")[1]
-
-
-def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
     code, out, _ = crosswind("status")
     assert (code, "nothing has run" in out) == (0, False)
     approve(lines_with(out, "`crosswind repair` makes"))
-    told = printed_data(crosswind("status", "--json")[1])
+    told = crosswind("status", "--json").json()
     assert "`crosswind repair`" in told["unread_results"]
     assert told["summary"] == out.splitlines()[0]
     code, _, err = crosswind("run", "--dry-run")
@@ -77,6 +59,17 @@ def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
     code, out, _ = crosswind("doctor")
     assert code == 1
     approve(lines_with(out, "hold what was"))
+
+    # nobody has to agree where there is no store that could be replaced
+    assert crosswind("repair", *(["--yes"] if is_empty else [])).code == 0
+    code, out, _ = crosswind("status")
+    assert (code, "nothing has run" in out) == (0, False)
+    approve(out)
+    before = calls(place)
+    code, _, err = crosswind("run", "--headless")
+    assert (code, "was run here" in err) == (0, False)
+    assert calls(place) == before
+    assert "is whole" in crosswind("repair").out
 
 
 @pytest.mark.parametrize(
@@ -99,19 +92,14 @@ def test_sentences_break_between_words_on_a_terminal(
 def test_on_a_terminal_a_person_chooses_to_repair(
     place: Place, crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "stdin", Somebody("\n"))
+    assert crosswind("run", "--headless").code == 2
     monkeypatch.setattr(sys, "stdin", Somebody("r\n"))
     code, _, err = crosswind("run", "--headless")
     approve(err)
     assert code == 0
     with place.reader() as reader:
         assert len(reader.takes("giving-in")) == 16
-
-
-def test_on_a_terminal_nothing_is_done_without_a_choice(
-    crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", Somebody("\n"))
-    assert crosswind("run", "--headless")[0] == 2
 
 
 def test_a_person_may_begin_anew(place: Place, crosswind: Crosswind) -> None:
@@ -125,15 +113,13 @@ def test_files_that_no_run_left_hold_nothing_up(tmp_path: Path) -> None:
     assert commands.crosswind(tmp_path, "run", "--headless", "--until", "gen_metrics").code == 0
 
 
-@pytest.mark.parametrize(("place", "answer"), [("missing", "r"), ("empty", "")], indirect=["place"])
-def test_before_the_app_opens_a_person_chooses(place: Place, answer: str) -> None:
+def test_before_the_app_opens_a_person_chooses(place: Place) -> None:
     size = (120, 40)
     with Terminal(None, size, ["--workspace", str(place.root)]) as terminal:
         eyes = Eyes(terminal, size)
         shown = eyes.see("r rebuilds it from them · Enter opens the app without it [r/-]")
         words = "hold what was run here: `crosswind repair` makes the store again from them"
         assert words in " ".join(shown.split())  # lines end between words
-        eyes.press(f"{answer}\r", "Benchmarks", "q quit")
+        eyes.press("r\r", "Benchmarks", "q quit")
         eyes.leave("q", b"")
-    made = (place.root / "crosswind.db").exists() and calls(place)
-    assert bool(made) == (answer == "r")
+    assert calls(place)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import pytest
 
 from engine.benchmark import Stage
-from tests.approval import approve, lines_with
+from tests.approval import approve
 from tests.engine.commands import Crosswind, Said, crosswind, printed_data
 from tests.engine.small_workspace import Place
 
@@ -27,45 +30,32 @@ def done(place: Place) -> set[Stage]:
         return {stage for stage in Stage if reader.units("giving-in", stage)}
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("stage", "named"),
-    [
-        ("gen_metrics", "benchmarks/giving-in/benchmark.yaml "),
-        ("gen_scenarios", "benchmarks/giving-in/scenarios.json "),
-        ("simulate", "crosswind show m01_s001_v01__holds "),
-        ("evaluate", "crosswind results "),
-    ],
-)
-def test_it_ends_after_the_stage_and_names_what_it_made(
-    place: Place, run: Crosswind, stage: str, named: str
-) -> None:
-    code, _, err = run("--until", stage)
-    assert code == 0
-    every = list(Stage)
-    after = set(every[every.index(Stage(stage)) + 1 :])
-    assert not done(place) & after
-    approve(lines_with(err, f"stopped after {stage}", "goes on from"))
-    assert named in err.replace(f" --workspace {place.root}", "")
+NAMED: Final = {
+    "gen_metrics": "benchmarks/giving-in/benchmark.yaml ",
+    "gen_scenarios": "benchmarks/giving-in/scenarios.json ",
+    "simulate": "crosswind show m01_s001_v01__holds ",
+    "evaluate": "crosswind results ",
+}
+
+
+def test_it_ends_after_each_stage_and_names_what_it_made(place: Place, run: Crosswind) -> None:
+    every, told = list(Stage), []
+    for stage, named in NAMED.items():
+        code, _, err = run("--until", stage)
+        assert code == 0
+        assert not done(place) & set(every[every.index(Stage(stage)) + 1 :])
+        assert named in err.replace(f" --workspace {place.root}", "")
+        # the columns are as wide as the path of the workspace
+        told.append(re.sub(r"(?<=\S) {2,}", "  ", err[err.index("stopped after") :]))
+        told.append(run(command="status").out)
+        if stage == "gen_scenarios":
+            [line] = [line for line in err.splitlines() if "crosswind show" in line]
+            unit = line.split()[2]
+            assert unit in run(unit, command="show").out
     code, _, err = run()
     assert (code, "--until" in err) == (0, False)
     assert done(place) == set(every)
-
-
-def test_what_it_names_can_be_shown(place: Place, run: Crosswind) -> None:
-    _, _, err = run("--until", "gen_scenarios")
-    [line] = [line for line in err.splitlines() if "crosswind show" in line]
-    unit = line.split()[2]
-    code, shown, _ = run(unit, command="show")
-    assert code == 0
-    assert unit in shown
-
-
-def test_status_shows_no_results_where_nothing_is_judged(run: Crosswind) -> None:
-    run("--until", "gen_scenarios")
-    approve(run(command="status")[1])
-    run()
-    approve(run(command="status")[1])
+    approve("\n".join([*told, run(command="status").out]))
 
 
 @pytest.mark.exhaustive
@@ -85,20 +75,17 @@ def test_its_price_is_that_of_the_stages_up_to_it(run: Crosswind) -> None:
     assert stages == ["gen_scenarios"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--stage", "simulate", "--until", "gen_scenarios"], "comes after --until gen_scenarios"),
-        (["--until", "simulate", "--fail-under", "positive=0.5"], "--fail-under needs verdicts"),
-        (["--until", "simulte"], "did you mean 'simulate'?"),
-    ],
-)
-def test_words_that_contradict_each_other_are_refused(
-    place: Place, run: Crosswind, words: list[str], said: str
-) -> None:
-    code, out, err = run(*words)
-    assert (code, out) == (2, "")
-    assert said in err
+def test_words_that_contradict_each_other_are_refused(place: Place, run: Crosswind) -> None:
+    refused = []
+    for words in (
+        ["--stage", "simulate", "--until", "gen_scenarios"],
+        ["--until", "simulate", "--fail-under", "positive=0.5"],
+        ["--until", "simulte"],
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (2, "")
+        refused.append(err)
+    approve("".join(refused))
     assert not (place.root / "crosswind.db").exists()
 
 
