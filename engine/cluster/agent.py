@@ -23,7 +23,6 @@ from engine.cluster.wire import (
     CallNews,
     CallOutcome,
     Greeting,
-    SentFailure,
     decoded,
     encoded,
     own_version,
@@ -35,9 +34,10 @@ from engine.memory import use_one_heap
 from engine.providers.agents import RemoteRequest
 from engine.providers.endpoint import Application, Wire, address, checked_address
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.descriptors import most_connections, raise_limit
 from engine.providers.http.pool import ConnectionPool, open_transport
-from engine.providers.http.transport import Fault, HostPort, Transport
+from engine.providers.http.transport import HostPort, Transport
 from engine.providers.protocols.base import ChatRequest, written_body
 from engine.providers.real import dialect_of
 from engine.providers.redaction import Redactor, secret_parts
@@ -246,7 +246,7 @@ class Agent:
             del self._tasks[number]
             if not ended.cancelled() and (bug := ended.exception()) is not None:
                 words = f"a bug in Crosswind on {_host()}: {type(bug).__name__}"
-                self._ended(number, CallOutcome(SentFailure(Fault.BROKEN, words)))
+                self._ended(number, CallOutcome(Failure(Cause.BROKEN, words)))
 
         task.add_done_callback(over)
 
@@ -270,7 +270,7 @@ class Agent:
             filled = self._with_variables(request)
         except InputError as error:
             words = f"on {_host()}: {error}"
-            failure = None if named else SentFailure(Fault.BROKEN, words)
+            failure = None if named else Failure(Cause.BROKEN, words)
             self._ended(number, CallOutcome(failure, named, words))
             return
         self._ended(number, await self._exchanged(number, request, filled))
@@ -366,7 +366,7 @@ def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
         )
     parser, route = result.parser, result.route
     return CallOutcome(
-        failure=None if failure is None else SentFailure.of(failure),
+        failure=failure,
         status=result.status,
         request_id=None if result.request_id is None else redact.hidden(result.request_id),
         finish=parser.finish,

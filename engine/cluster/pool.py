@@ -28,8 +28,8 @@ from engine.display import plural
 from engine.errors import CrosswindError
 from engine.link import AgentStatus
 from engine.providers.agents import NoVariableError, RemoteRequest, RequestDestination, SayWaiting
-from engine.providers.attempts import Cause, Failure
 from engine.providers.exchange import CallResult
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.transport import HostPort
 
 RATE_S: Final = 10.0
@@ -185,7 +185,7 @@ def _pass_on(news: CallNews, sent: _SentRequest) -> None:
 
 def _fill(result: CallResult, outcome: CallOutcome, began: float) -> None:
     parser = result.parser
-    result.failure = None if outcome.failure is None else outcome.failure.failure
+    result.failure = outcome.failure
     result.status, result.request_id = outcome.status, outcome.request_id
     result.route, result.session = outcome.route, outcome.session
     parser.finish, parser.tokens, parser.provider = outcome.finish, outcome.tokens, outcome.provider

@@ -8,7 +8,7 @@ contains a key, except in `CallChanges.values` where a person asked for that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
@@ -16,8 +16,8 @@ import msgspec
 
 from engine.errors import CrosswindError
 from engine.providers.agents import RemoteRequest
-from engine.providers.attempts import Cause, Failure
-from engine.providers.http.transport import Fault, HostPort
+from engine.providers.failures import Failure
+from engine.providers.http.transport import HostPort
 from engine.providers.model import Finish
 from engine.providers.protocols.base import Tokens
 from engine.providers.served_model import NO_ROUTE, GatewayRoute
@@ -78,37 +78,11 @@ class CallChanges:
     """Variables that the engine gives to the agent, in addition to the agent's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentFailure:
-    """A `Failure` with its cause as a string."""
-
-    cause: str
-    message: str = ""
-    status: int | None = None
-    type: str = ""
-    code: str = ""
-    param: str = ""
-    retry_after_s: float | None = None
-
-    @classmethod
-    def of(cls, failure: Failure) -> SentFailure:
-        return cls(**asdict(failure))
-
-    @property
-    def failure(self) -> Failure:
-        known = _CAUSES.get(self.cause, Fault.BROKEN)
-        details = self.type, self.code, self.param, self.retry_after_s
-        return Failure(known, self.message, self.status, *details)
-
-
-_CAUSES: Final[Mapping[str, Cause | Fault]] = {cause.value: cause for cause in (*Cause, *Fault)}
-
-
 @dataclass(slots=True)
 class CallOutcome:
     """The result of a request, without any key. As `CallResult`."""
 
-    failure: SentFailure | None = None
+    failure: Failure | None = None
     lacks: tuple[str, ...] = ()
     """Variables that this agent lacks or cannot use; nothing was sent then."""
     why: str = ""

@@ -17,22 +17,19 @@ from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.providers.attempts import (
     LONGEST_REFUSAL,
-    Cause,
-    Failure,
     describe,
     redirect_words,
     refuses_key,
     server_words,
-    transport_failure,
 )
 from engine.providers.endpoint import NO_KEY, PATHS, Endpoint, Wire, address, checked_headers
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.connector import NO_TLS_ANSWER, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import (
     Address,
     ConnectionFailedError,
-    Fault,
     HostPort,
     OnBody,
 )
@@ -155,7 +152,7 @@ class ModelListing:
             self.proxy = proxy_for(address.url)
             pool = ConnectionPool(address, connect_s=longest_s * _TO_CONNECT)
         except InputError as error:
-            self.failure = Failure(Fault.NO_PROXY, str(error))
+            self.failure = Failure(Cause.NO_PROXY, str(error))
             return
         began = time.monotonic()
 
@@ -170,11 +167,11 @@ class ModelListing:
         except _EnoughError:
             pass
         except ConnectionFailedError as error:
-            self.failure = transport_failure(error.failure)
-            if self.failure.cause is Fault.NO_TLS_ANSWER:
+            self.failure = error.failure
+            if self.failure.cause is Cause.NO_TLS_ANSWER:
                 self.silence = f"{NO_TLS_ANSWER} within {longest_s:g} s"
         except TimeoutError:
-            self.failure = Failure(Fault.BROKEN)
+            self.failure = Failure(Cause.BROKEN)
             relayed = self.proxy is not None and not address.url.startswith("https:")
             silence = "does not answer" if relayed else "accepts connections but does not answer"
             self.silence = f"{silence} within {longest_s:g} s"
@@ -223,9 +220,9 @@ def _after(failure: Failure, listing: ModelListing) -> tuple[Effect, str]:
     """What the failure does to a run, and that in words."""
     if failure.cause in OF_CERTIFICATES:
         return Effect.STOPS, ""
-    if failure.cause is Fault.NOT_HTTP:
+    if failure.cause is Cause.NOT_HTTP:
         return Effect.WARNS, ""
-    if failure.cause is Fault.TLS:
+    if failure.cause is Cause.TLS:
         return Effect.WARNS, "; every call fails"
     return Effect.WARNS, "; a run tries it again" if listing.silence else "; a run waits for it"
 
@@ -359,28 +356,28 @@ def _answered_otherwise(place: Destination, status: int, location: str, reached:
     return _finding(place, state, f"{reached}, but it answers with {status}")
 
 
-OF_CERTIFICATES: Final[Mapping[Cause | Fault, str]] = {
-    Fault.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
+OF_CERTIFICATES: Final[Mapping[Cause, str]] = {
+    Cause.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
     "system's",
-    Fault.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
+    Cause.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
     "if it is known to be right",
 }
 
 
-def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
-    if cause in {Fault.PROXY, Fault.NO_PROXY}:
+def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
+    if cause in {Cause.PROXY, Cause.NO_PROXY}:
         return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
     if cause in OF_CERTIFICATES:
         return OF_CERTIFICATES[cause]
-    if cause is Fault.TLS:
+    if cause is Cause.TLS:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
-    if cause is Fault.NO_TLS_ANSWER:
+    if cause is Cause.NO_TLS_ANSWER:
         return (
             "write http:// in base_url, if the server speaks no TLS; else see its port and its log"
         )
-    if cause is Fault.NOT_HTTP:
+    if cause is Cause.NOT_HTTP:
         return "see what answers at base_url: it is no server of models"
-    if cause is Fault.BROKEN:
+    if cause is Cause.BROKEN:
         without_tls = place.base_url.startswith("http://")
         tls = "write https:// in base_url, if the server speaks TLS, or " if without_tls else ""
         return f"{tls}see what the server logs"

@@ -36,7 +36,7 @@ from engine.providers.endpoint import (
     endpoint,
     no_extra_body,
 )
-from engine.providers.failure_kinds import FailureKind
+from engine.providers.failures import FailureKind
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
 from engine.providers.local.child import LONGEST_REPLY
 from engine.providers.local.fitness import SLOTS, unfit_reason

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from engine.errors import StopRequested
 from engine.providers.agents import Agents
-from engine.providers.attempts import Cause
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.endpoint import Wire, address
+from engine.providers.failures import Cause
 from engine.providers.form_trial import FormFailures
-from engine.providers.http.transport import Address, Fault, HostPort, Transport
+from engine.providers.http.transport import Address, HostPort, Transport
 from engine.providers.limiter import MOST, Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
 from engine.providers.retry import ModelHistory, RetryPolicy
@@ -94,7 +94,7 @@ class Reachability:
         if not host_port.local:
             self._down, self._network_worked_at = None, self._clock()
 
-    def failed(self, host_port: HostPort, cause: Cause | Fault) -> None:
+    def failed(self, host_port: HostPort, cause: Cause) -> None:
         """Note a failed connection."""
         known = self._host_state(host_port)
         if not known.strikes:
@@ -104,7 +104,7 @@ class Reachability:
         # worked before that says nothing about now
         others_work = self._network_worked_at > known.first_strike_at
         # a name that was resolved before and is unknown now: name resolution is down
-        network = cause is Fault.NETWORK or (cause is Fault.UNKNOWN_HOST and known.has_worked)
+        network = cause is Cause.NETWORK or (cause is Cause.UNKNOWN_HOST and known.has_worked)
         if network and not host_port.local and not others_work:
             if known.strikes >= STRIKES_NETWORK and self._down is None:
                 self._down = host_port

@@ -7,16 +7,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from engine.providers.failure_kinds import FailureKind, Next
-from engine.providers.http.transport import Fault, TransportFailure
+from engine.providers.failures import Cause, Failure, FailureKind, Next, sign_of
 from engine.providers.vendors import Meaning, meaning_of_error
 
 # a server decides how long its headers are, and a message quotes this one
@@ -28,56 +26,6 @@ LONGEST_MESSAGE: Final = 8192
 redactor searches, so that no key is cut in two here."""
 # a date has 29 characters; what is longer is none, and is not parsed to find that out
 _LONGEST_DATE: Final = 100
-
-
-class Cause(StrEnum):
-    """How a request failed, if neither the status nor the connection says it (`Fault`)."""
-
-    STATUS = "status"
-    """The server answered with a status other than success."""
-    IN_STREAM = "in_stream"
-    """The server began to answer, and then reported an error."""
-    UNFINISHED = "unfinished"
-    """The stream ended without marking the reply as complete."""
-    NO_STREAM = "no_stream"
-    """A success that is not a stream: a page, a document, nothing."""
-    STALLED = "stalled"
-    OVERSIZED = "oversized"
-    EMPTY = "empty"
-    """A complete reply without any text."""
-    LIMIT = "limit"
-    """The server has no room for a reply as long as the request allows."""
-    NO_JSON = "no_json"
-    """A complete reply in prose, although the server was asked to enforce a schema."""
-    OTHER_MODEL = "other_model"
-    """A model other than the one that was asked answered, which the configuration refuses."""
-    AGENT_LOST = "agent_lost"
-    """The worker process that made the request is gone, which is not the model's fault."""
-    AGENT_UNFIT = "agent_unfit"
-    """The worker process lacks a variable that the request needs, and has sent nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A request without a reply, as the server or the connection describes it."""
-
-    cause: Cause | Fault
-    message: str = ""
-    """Must be redacted before it is shown."""
-    status: int | None = None
-    type: str = ""
-    code: str = ""
-    param: str = ""
-    retry_after_s: float | None = None
-
-    @property
-    def words(self) -> frozenset[str]:
-        return frozenset({self.type.lower(), self.code.lower()} - {""})
-
-
-def transport_failure(failure: TransportFailure) -> Failure:
-    """Convert a connection's failure to that of a request."""
-    return Failure(failure.fault, failure.message, failure.status)
 
 
 _TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
@@ -163,7 +111,7 @@ def status_failure(
     The names in `headers` are in lower case; `body` is parsed JSON, or text.
     """
     # only proxies answer 407; Squid marks everything that it refuses itself
-    cause = Fault.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
+    cause = Cause.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
     failure = failure_in(body, cause, status)
     # the body of a redirect is for people: its destination is in a header
     where = redirect_words(headers.get("location", "")) if 300 <= status < 400 else ""
@@ -185,7 +133,7 @@ def redirect_words(location: str) -> str:
     return f"{parts.scheme}:{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
 
 
-def failure_in(body: object, cause: Cause | Fault, status: int | None = None) -> Failure:
+def failure_in(body: object, cause: Cause, status: int | None = None) -> Failure:
     """Return the failure that a body, or an event of a stream, describes in a provider's format."""
     # Google's compatible endpoint wraps an error in a list
     if isinstance(body, list) and body:
@@ -375,99 +323,6 @@ def _as_number(text: str) -> float | None:
 
 def _sane_wait(seconds: float) -> float | None:
     return None if seconds < 0 else min(seconds, LONGEST_RETRY_AFTER_S)
-
-
-KEYS: Final = "apikey, model and base_url"
-_ADDRESS: Final = "base_url"
-_CERTIFICATES: Final = "the certificates that this system trusts and base_url"
-
-
-class Sign(NamedTuple):
-    """What a cause or a status says by itself."""
-
-    words: str
-    kind: FailureKind
-    look_at: str = KEYS
-    """The parts of the model's configuration that may be wrong, if it is parked."""
-
-
-_SIGNS: Final[Mapping[Cause | Fault | int, Sign]] = {
-    Fault.UNKNOWN_HOST: Sign("there is no such host", FailureKind.UNREACHABLE, _ADDRESS),
-    Fault.NETWORK: Sign("the network is down", FailureKind.UNREACHABLE, _ADDRESS),
-    Fault.NO_CONNECTION: Sign("no connection", FailureKind.UNREACHABLE, _ADDRESS),
-    Fault.NO_TLS_ANSWER: Sign("no connection", FailureKind.UNREACHABLE, _ADDRESS),
-    Fault.NO_PROXY: Sign(
-        "the proxy could not be reached",
-        FailureKind.UNREACHABLE,
-        "HTTPS_PROXY and HTTP_PROXY, or else base_url",
-    ),
-    # it refused this machine and not the model, which is not parked
-    Fault.PROXY: Sign("the proxy does not let it through", FailureKind.FATAL_REQUEST),
-    407: Sign("the proxy asks for a password", FailureKind.FATAL_REQUEST),
-    Fault.CERTIFICATE: Sign(
-        "the server's certificate is not trusted", FailureKind.FATAL_TARGET, _CERTIFICATES
-    ),
-    Fault.NO_TRUST: Sign(
-        "the certificates that this system trusts cannot be read",
-        FailureKind.FATAL_TARGET,
-        _CERTIFICATES,
-    ),
-    Fault.TLS: Sign("the two sides do not agree on TLS", FailureKind.FATAL_TARGET, _ADDRESS),
-    Fault.BROKEN: Sign("the connection broke", FailureKind.TRANSIENT),
-    Fault.NOT_HTTP: Sign("the answer is not valid HTTP", FailureKind.TRANSIENT),
-    Fault.NO_FILES: Sign("this machine lets no more files be open", FailureKind.AGENT_LOST),
-    Cause.AGENT_LOST: Sign("the worker that made the call is gone", FailureKind.AGENT_LOST),
-    Cause.AGENT_UNFIT: Sign("the worker lacks a variable", FailureKind.AGENT_LOST),
-    Cause.UNFINISHED: Sign("the reply broke off before its end", FailureKind.TRANSIENT),
-    Cause.NO_STREAM: Sign("the server sent something that is no reply", FailureKind.TRANSIENT),
-    Cause.STALLED: Sign("the model fell silent", FailureKind.STALLED),
-    Cause.OVERSIZED: Sign("the reply is too large", FailureKind.FATAL_REQUEST),
-    Cause.EMPTY: Sign("the model answered with nothing", FailureKind.EMPTY),
-    Cause.NO_JSON: Sign("the model answered with no JSON", FailureKind.NO_JSON),
-    Cause.OTHER_MODEL: Sign(
-        "another model answered, which served_model: same refuses", FailureKind.OTHER_MODEL
-    ),
-    Cause.LIMIT: Sign("max_tokens is more than the model has room for", FailureKind.FATAL_REQUEST),
-    Cause.STATUS: Sign("the server refused", FailureKind.TRANSIENT),
-    Cause.IN_STREAM: Sign("the server reported an error", FailureKind.TRANSIENT),
-    # statuses, and under their first digit all others
-    3: Sign("the server redirects elsewhere", FailureKind.FATAL_TARGET, _ADDRESS),
-    4: Sign("the request was not accepted", FailureKind.FATAL_REQUEST),
-    401: Sign("the key was refused", FailureKind.FATAL_TARGET),
-    402: Sign("the account has no credit", FailureKind.FATAL_TARGET),
-    403: Sign("the key may not use this model", FailureKind.FATAL_TARGET),
-    404: Sign("there is no such model, or the address is wrong", FailureKind.FATAL_TARGET),
-    405: Sign("the address takes no such requests, and so is wrong", FailureKind.FATAL_TARGET),
-    # these do not blame the request: it was too late, too early, or cut off
-    408: Sign("the server waited too long", FailureKind.TRANSIENT),
-    409: Sign("the server refused", FailureKind.TRANSIENT),
-    425: Sign("the server refused", FailureKind.TRANSIENT),
-    499: Sign("the server refused", FailureKind.TRANSIENT),
-    410: Sign("the model is no longer offered", FailureKind.FATAL_TARGET),
-    413: Sign("the request is too large", FailureKind.CONTEXT_FULL),
-    429: Sign("rate limit", FailureKind.RATE_LIMITED),
-    5: Sign("the server refused", FailureKind.SERVER_FAILED),
-    500: Sign("the server failed", FailureKind.SERVER_FAILED),
-    # permanent in spite of a 5xx: another try would get the same answer
-    501: Sign("the request was not accepted", FailureKind.FATAL_REQUEST),
-    502: Sign("the server behind the gateway failed", FailureKind.SERVER_FAILED),
-    503: Sign("the server is not available", FailureKind.SERVER_FAILED),
-    504: Sign("the server behind the gateway did not answer", FailureKind.SERVER_FAILED),
-    505: Sign("the request was not accepted", FailureKind.FATAL_REQUEST),
-    529: Sign("the server is overloaded", FailureKind.OVERLOADED),
-}
-"""What a failure is called and of which kind it is, unless the server's words say more."""
-_NO_WAY: Final = Sign("the proxy found no way to the server", FailureKind.UNREACHABLE)
-
-
-def sign_of(failure: Failure) -> Sign:
-    """Return what a failure's cause says, or its status where that says more."""
-    cause, status = failure.cause, failure.status or 0
-    if cause is Fault.PROXY:
-        return _NO_WAY if status >= 500 else _SIGNS[407 if status == 407 else cause]
-    if cause in {Cause.STATUS, Cause.IN_STREAM}:
-        return _SIGNS.get(status) or _SIGNS.get(status // 100) or _SIGNS[cause]
-    return _SIGNS[cause]
 
 
 def describe(failure: Failure, known: Meaning | None = None) -> str:

@@ -13,14 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from engine.providers.attempts import (
-    Cause,
-    Failure,
-    beside_the_request,
-    classify,
-    meaning_of,
-)
-from engine.providers.failure_kinds import FailureKind
+from engine.providers.attempts import beside_the_request, classify, meaning_of
+from engine.providers.failures import Cause, Failure, FailureKind
 from engine.providers.model import once_per_schema
 from engine.providers.vendors import Meaning
 

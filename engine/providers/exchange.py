@@ -11,15 +11,13 @@ from typing import Final
 from engine.kill_points import KillPoint, reached
 from engine.providers.attempts import (
     LONGEST_REFUSAL,
-    Cause,
-    Failure,
     body_in,
     failure_in,
     is_error,
     status_failure,
-    transport_failure,
 )
-from engine.providers.http.transport import ConnectionFailedError, Fault, OnBody, Transport
+from engine.providers.failures import Cause, Failure
+from engine.providers.http.transport import ConnectionFailedError, OnBody, Transport
 from engine.providers.model import Finish, OnText
 from engine.providers.protocols.application import ApplicationReplyParser
 from engine.providers.protocols.base import (
@@ -258,9 +256,9 @@ async def exchange(
     except TimeoutError:
         result.failure = Failure(Cause.STALLED, deadlines.words)
     except ConnectionFailedError as error:
-        result.failure = transport_failure(error.failure)
+        result.failure = error.failure
     except BrokenStreamError as error:
-        result.failure = Failure(Fault.BROKEN, str(error))
+        result.failure = Failure(Cause.BROKEN, str(error))
     except OversizedError as error:
         result.failure = Failure(Cause.OVERSIZED, str(error))
     except InStreamError as error:
@@ -276,7 +274,7 @@ def _is_too_late(result: CallResult, deadlines: Deadlines) -> bool:
     match result.failure.cause if result.failure else None:
         case Cause.STALLED:
             return parser.sure or (parser.settled and deadlines.was_silent)
-        case Fault.BROKEN | Fault.NOT_HTTP:
+        case Cause.BROKEN | Cause.NOT_HTTP:
             return parser.sure
         case _:
             return False

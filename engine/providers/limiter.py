@@ -13,8 +13,9 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
+
+from engine.providers.failures import Signal
 
 START: Final = 8
 MOST: Final = 1000
@@ -27,16 +28,6 @@ LONGEST_PATIENCE: Final = 16
 FEWEST_PER_ROUND: Final = 8
 TROUBLES_TO_CUT: Final = 3
 """Consecutive troubles that shrink the window like a refusal."""
-
-
-class Signal(Enum):
-    """What the end of a request says about the server's limit."""
-
-    WELL = auto()
-    REFUSED = auto()
-    TROUBLE = auto()
-    """The server failed or is overloaded, possibly because of our requests."""
-    NOTHING = auto()
 
 
 @dataclass(slots=True)

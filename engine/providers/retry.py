@@ -9,25 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.display import plural
-from engine.providers.attempts import (
-    KEYS,
-    Cause,
-    Failure,
-    classify,
-    describe,
-    meaning_of,
-    sign_of,
-)
-from engine.providers.failure_kinds import FailureKind, Next
-from engine.providers.http.transport import Fault
+from engine.providers.attempts import classify, describe, meaning_of
+from engine.providers.failures import KEYS, Cause, Failure, FailureKind, Next, sign_of
 from engine.providers.model import Finish
 from engine.providers.vendors import Meaning
 
-_NEVER_REACHED_TRIES: Final[Mapping[Cause | Fault, int]] = {
+_NEVER_REACHED_TRIES: Final[Mapping[Cause, int]] = {
     # a resolver may fail for a moment; a misspelt name stays unknown
-    Fault.UNKNOWN_HOST: 3,
+    Cause.UNKNOWN_HOST: 3,
     # each has taken a whole timeout, and what has never answered TLS most likely does not speak it
-    Fault.NO_TLS_ANSWER: 3,
+    Cause.NO_TLS_ANSWER: 3,
 }
 SERVER_ERROR: Final = 500
 """The status of a server that fails on what it is asked; an outage has another."""
@@ -163,8 +154,8 @@ def _is_undelivered(failure: Failure, kind: FailureKind) -> bool:
     proxy's word for that is not trusted, as it may have passed the request on."""
     if kind is FailureKind.RATE_LIMITED:
         return failure.cause is Cause.STATUS
-    is_local = failure.cause in {Fault.NO_FILES, Cause.AGENT_UNFIT}
-    return is_local or (kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY)
+    is_local = failure.cause in {Cause.NO_FILES, Cause.AGENT_UNFIT}
+    return is_local or (kind is FailureKind.UNREACHABLE and failure.cause is not Cause.PROXY)
 
 
 @dataclass(slots=True)
@@ -244,7 +235,7 @@ class RetryState:
                 return GiveUp(words, retryable=rule is Next.FAIL_FOR_NOW)
 
     def _after_local_fault(self, failure: Failure, words: str) -> Retry | GiveUp:
-        if failure.cause is Fault.NO_FILES:
+        if failure.cause is Cause.NO_FILES:
             return Retry(LOOK_AGAIN_S, words)
         self._counts[FailureKind.AGENT_LOST] += failure.cause is Cause.AGENT_LOST
         most = self.retry_policy.lost_workers

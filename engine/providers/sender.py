@@ -16,7 +16,7 @@ from engine.errors import ModelError
 from engine.identity import BATCH_ROUTE
 from engine.providers.accounts import Account, Accounts, ModelState, Parking
 from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
-from engine.providers.attempts import Cause, Failure, classify, concerns_account, describe
+from engine.providers.attempts import classify, concerns_account, describe
 from engine.providers.batches.queue import SHARE, BatchTransport
 from engine.providers.capabilities import (
     FEWEST,
@@ -29,10 +29,9 @@ from engine.providers.capabilities import (
     room_in,
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
-from engine.providers.failure_kinds import FailureKind, Next
+from engine.providers.failures import Cause, Failure, FailureKind, Next, Signal
 from engine.providers.form_trial import FormTrial
-from engine.providers.http.transport import Fault, HostPort
-from engine.providers.limiter import Signal
+from engine.providers.http.transport import HostPort
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.base import (
@@ -667,7 +666,7 @@ PARKED: Final = "(parked"
 """In the reason of every call that is not made, or not made again, as its model is parked."""
 _CHOSEN: Final = ("temperature", "top_p", "reasoning_effort", "seed")
 """Parameters that are sent if somebody configures them."""
-_NOT_SENT: Final = frozenset({Fault.NO_FILES, Cause.AGENT_UNFIT})
+_NOT_SENT: Final = frozenset({Cause.NO_FILES, Cause.AGENT_UNFIT})
 # 422: FastAPI, and so most servers in Python, answers it for an unacceptable value
 _OF_A_LIMIT: Final = frozenset({400, 422})
 

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Final, NamedTuple
 
-from engine.providers.failure_kinds import FailureKind
+from engine.providers.failures import FailureKind
 from engine.providers.http.transport import SPEAKS_TLS
 
 _BAD: Final = frozenset({400, 422})

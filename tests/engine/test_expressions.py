@@ -14,14 +14,9 @@ from engine.config.values import LONGEST as LONGEST_EXTRA_BODY
 from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.lint import LONGEST as LONGEST_LINTED
 from engine.pipeline.remedies import READ_AT_MOST
-from engine.providers.attempts import (
-    LONGEST_MESSAGE,
-    LONGEST_REFUSAL,
-    Cause,
-    describe,
-    failure_in,
-)
+from engine.providers.attempts import LONGEST_MESSAGE, LONGEST_REFUSAL, describe, failure_in
 from engine.providers.capabilities import ModelCapabilities, Step, adaptation_from
+from engine.providers.failures import Cause
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged

@@ -12,6 +12,7 @@ from typing import Final
 
 import httpx2
 
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.connector import failure_of, no_trust, system_trust
 from engine.providers.http.descriptors import any_left, wait_words
 from engine.providers.http.proxies import is_of_proxy, proxy_for
@@ -20,11 +21,9 @@ from engine.providers.http.transport import (
     CONNECT_S,
     Address,
     ConnectionFailedError,
-    Fault,
     HostPort,
     OnBody,
     OnResponse,
-    TransportFailure,
     error_name,
 )
 
@@ -107,7 +106,7 @@ class ApplicationTransport:
             # what the jar of the client holds is what `cookies` holds
             client.cookies.clear()
         words = f"more than {MOST_REDIRECTS} redirects"
-        raise ConnectionFailedError(TransportFailure(Fault.NOT_HTTP, words))
+        raise ConnectionFailedError(Failure(Cause.NOT_HTTP, words))
 
     def _redirect(self, response: httpx2.Response) -> httpx2.Request | None:
         """The request that a redirect leads to; None where it is not followed: keys and messages
@@ -125,7 +124,7 @@ class ApplicationTransport:
     ) -> OnBody:
         status, headers = response.status_code, dict(response.headers)
         if self._is_relayed and is_of_proxy(status, headers):
-            raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=status))
+            raise ConnectionFailedError(Failure(Cause.PROXY, status=status))
         return on_response(status, headers | ({"cookie": _header_of(cookies)} if cookies else {}))
 
     @property
@@ -155,29 +154,29 @@ class ApplicationTransport:
             trust_env=False,
         )
 
-    def _failure(self, error: BaseException | None) -> TransportFailure:
+    def _failure(self, error: BaseException | None) -> Failure:
         """Contains nothing of the request."""
         cause = next(_system_errors(error), None)
         match error:
             case httpx2.ProxyError():
                 status = _STATUS.match(str(error))
-                return TransportFailure(Fault.PROXY, status=int(status[0]) if status else None)
+                return Failure(Cause.PROXY, status=int(status[0]) if status else None)
             case httpx2.ConnectTimeout() | httpx2.ConnectError():
                 peer = self._proxy or self._address.url
                 found = failure_of(cause or TimeoutError(), str(HostPort.of(self._address.url)))
-                nobody = {Fault.UNKNOWN_HOST, Fault.NO_CONNECTION}
-                if self._proxy is not None and found.fault in nobody:
+                nobody = {Cause.UNKNOWN_HOST, Cause.NO_CONNECTION}
+                if self._proxy is not None and found.cause in nobody:
                     words = found.message or "there is no such host"
-                    return TransportFailure(Fault.NO_PROXY, f"{HostPort.of(peer)}: {words}")
+                    return Failure(Cause.NO_PROXY, f"{HostPort.of(peer)}: {words}")
                 return found
             case httpx2.DecodingError():
-                return TransportFailure(Fault.NOT_HTTP, "its body cannot be decompressed")
+                return Failure(Cause.NOT_HTTP, "its body cannot be decompressed")
             case httpx2.RemoteProtocolError() if "closed" in str(error) or "disc" in str(error):
                 return CLOSED
             case httpx2.ProtocolError():
-                return TransportFailure(Fault.NOT_HTTP)
+                return Failure(Cause.NOT_HTTP)
             case _:
-                return TransportFailure(Fault.BROKEN, error_name(cause)) if cause else CLOSED
+                return Failure(Cause.BROKEN, error_name(cause)) if cause else CLOSED
 
     def waits_for(self) -> str | None:
         """As `Transport`: for an open file."""

@@ -12,14 +12,13 @@ from typing import Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.transport import (
     CLOSED,
     SPEAKS_TLS,
     ConnectionFailedError,
-    Fault,
     OnBody,
     OnResponse,
-    TransportFailure,
     error_name,
 )
 
@@ -31,7 +30,7 @@ MOST_MEMBERS: Final = 10_000
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _MEMBERS_AT_ONCE: Final = 16
-_NOT_DECODED: Final = TransportFailure(Fault.NOT_HTTP, "its body cannot be decompressed")
+_NOT_DECODED: Final = Failure(Cause.NOT_HTTP, "its body cannot be decompressed")
 
 
 def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
@@ -285,9 +284,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         unanswered = self._used and not self._begun
         kind = UnansweredError if unanswered else ConnectionFailedError
         if self._on_body is not None:
-            failure = TransportFailure(Fault.BROKEN)
+            failure = Failure(Cause.BROKEN)
         else:
-            failure = CLOSED if exc is None else TransportFailure(Fault.BROKEN, error_name(exc))
+            failure = CLOSED if exc is None else Failure(Cause.BROKEN, error_name(exc))
         self._fail(kind(failure))
         self._on_lost(self)
         if not self.lost.done():
@@ -341,7 +340,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._begun:
             self._begun = True
             if self._buffer[0] == _TLS_ALERT:
-                raise ConnectionFailedError(TransportFailure(Fault.TLS, SPEAKS_TLS))
+                raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
         is_http = self._parse(nbytes)
         # data before a fault counts, as the reply may be complete by then
         if self._head_complete and self._on_body is None and self._on_response is not None:
@@ -357,7 +356,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not is_http:
             self._reusable = False
         if not (self._complete or is_http) or self._bodiless > LARGEST_HEAD:
-            raise ConnectionFailedError(TransportFailure(Fault.NOT_HTTP))
+            raise ConnectionFailedError(Failure(Cause.NOT_HTTP))
 
     def _parse(self, nbytes: int) -> bool:
         """Feed the parser; return whether it is HTTP."""

@@ -19,16 +19,10 @@ import aiohappyeyeballs
 import httpx2
 from aiohappyeyeballs import AddrInfoType
 
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.connection import LARGEST_HEAD, HttpConnection
 from engine.providers.http.descriptors import for_want_of_any
-from engine.providers.http.transport import (
-    CLOSED,
-    ConnectionFailedError,
-    Fault,
-    HostPort,
-    TransportFailure,
-    error_name,
-)
+from engine.providers.http.transport import CLOSED, ConnectionFailedError, HostPort, error_name
 
 NEXT_ADDRESS_S: Final = 0.25
 """Seconds after which the next address of a host is tried in parallel, as in RFC 8305."""
@@ -36,7 +30,7 @@ NAMES_KEPT_S: Final = 60.0
 NO_TLS_ANSWER: Final = "accepts connections but does not answer TLS"
 
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r]")
-_NO_FILES: Final = TransportFailure(Fault.NO_FILES)
+_NO_FILES: Final = Failure(Cause.NO_FILES)
 _NO_ROUTE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
 _NOT_TLS: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"}
@@ -44,7 +38,7 @@ _NOT_TLS: Final = frozenset(
 )
 """OpenSSL's reasons for a response that is not TLS."""
 
-_NOBODY_THERE: Final = {Fault.UNKNOWN_HOST: "there is no such host", Fault.NO_CONNECTION: ""}
+_NOBODY_THERE: Final = {Cause.UNKNOWN_HOST: "there is no such host", Cause.NO_CONNECTION: ""}
 """Faults of a peer that was not reached, in words where the failure has none."""
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -110,10 +104,10 @@ class Connector:
             if progress.tls_since is not None and isinstance(error, TimeoutError):
                 waited = asyncio.get_running_loop().time() - progress.tls_since
                 words = f"{self._tls_peer} {NO_TLS_ANSWER} within {waited:.2g} s"
-                failure = TransportFailure(Fault.NO_TLS_ANSWER, words)
-            elif self._proxy and not progress.reached and failure.fault in _NOBODY_THERE:
-                words = _NOBODY_THERE[failure.fault] or failure.message
-                failure = TransportFailure(Fault.NO_PROXY, f"{self._first}: {words}")
+                failure = Failure(Cause.NO_TLS_ANSWER, words)
+            elif self._proxy and not progress.reached and failure.cause in _NOBODY_THERE:
+                words = _NOBODY_THERE[failure.cause] or failure.message
+                failure = Failure(Cause.NO_PROXY, f"{self._first}: {words}")
         # raised outside the handler, so that it does not have the other error as its context
         raise ConnectionFailedError(failure)
 
@@ -234,11 +228,11 @@ class ProxyTunnel(asyncio.Protocol):
         transport.write("\r\n".join([*lines, "", ""]).encode())
         match = _STATUS.match(await self._answer)
         if match is None:
-            failure = TransportFailure(Fault.PROXY, "it does not answer in HTTP")
+            failure = Failure(Cause.PROXY, "it does not answer in HTTP")
             raise ConnectionFailedError(failure)
         # the status is kept: 407 asks for a password, another may mean an unreachable host
         if match[1] != b"200":
-            raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=int(match[1])))
+            raise ConnectionFailedError(Failure(Cause.PROXY, status=int(match[1])))
 
     def data_received(self, data: bytes) -> None:
         """Collect the proxy's answer. Nothing can follow its head, as the server speaks only after
@@ -251,7 +245,7 @@ class ProxyTunnel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail if the proxy hung up without an answer."""
         if not self._answer.done():
-            failure = CLOSED if exc is None else TransportFailure(Fault.BROKEN, error_name(exc))
+            failure = CLOSED if exc is None else Failure(Cause.BROKEN, error_name(exc))
             self._answer.set_exception(ConnectionFailedError(failure))
 
 
@@ -271,42 +265,42 @@ def system_trust() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def no_trust(error: OSError) -> TransportFailure:
+def no_trust(error: OSError) -> Failure:
     """Explain why the trusted certificates cannot be read."""
     name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), None)
     what = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror or ""
     named = what if name is None else f"{name} is {os.environ[name]}: {what}"
-    return TransportFailure(Fault.NO_TRUST, named)
+    return Failure(Cause.NO_TRUST, named)
 
 
-def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> TransportFailure:
+def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Failure:
     """Explain why there is no connection, without anything of the request."""
     match error:
         case _ if for_want_of_any(error):
             return _NO_FILES
         case ssl.SSLCertVerificationError():
-            return TransportFailure(Fault.CERTIFICATE)
+            return Failure(Cause.CERTIFICATE)
         # these are OSErrors, too, so the order matters: certificates, TLS, names, sockets
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
             words = "it hung up before TLS was agreed on"
-            return TransportFailure(Fault.NO_CONNECTION, words)
+            return Failure(Cause.NO_CONNECTION, words)
         case ssl.SSLError() if getattr(error, "reason", "") in _NOT_TLS:
             words = f"{peer} does not speak TLS: write http:// in base_url, or another port"
-            return TransportFailure(Fault.TLS, words)
+            return Failure(Cause.TLS, words)
         case ssl.SSLError():
-            return TransportFailure(Fault.TLS, f"{peer}: {error_name(error)}")
+            return Failure(Cause.TLS, f"{peer}: {error_name(error)}")
         case socket.gaierror():
             # EAI_AGAIN: the resolver did not answer, which says nothing about the name
             again = error.errno == socket.EAI_AGAIN
-            return TransportFailure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
+            return Failure(Cause.NETWORK if again else Cause.UNKNOWN_HOST)
         case UnicodeError():
-            return TransportFailure(Fault.UNKNOWN_HOST)
+            return Failure(Cause.UNKNOWN_HOST)
         # asyncio's TimeoutError has no errno; the system's ETIMEDOUT has one
         case TimeoutError() if error.errno is None:
-            return TransportFailure(Fault.NO_CONNECTION, "it does not answer")
+            return Failure(Cause.NO_CONNECTION, "it does not answer")
         case _:
-            fault = Fault.NETWORK if error.errno in _NO_ROUTE else Fault.NO_CONNECTION
-            return TransportFailure(fault, error_name(error))
+            fault = Cause.NETWORK if error.errno in _NO_ROUTE else Cause.NO_CONNECTION
+            return Failure(fault, error_name(error))
 
 
 async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from weakref import WeakSet
 
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.application import ApplicationTransport
 from engine.providers.http.connection import READ_AT_ONCE, HttpConnection, UnansweredError
 from engine.providers.http.connector import (
@@ -23,12 +24,10 @@ from engine.providers.http.transport import (
     SPEAKS_TLS,
     Address,
     ConnectionFailedError,
-    Fault,
     HostPort,
     OnBody,
     OnResponse,
     Transport,
-    TransportFailure,
 )
 
 KEEP_ALIVE_S: Final = 90.0
@@ -80,13 +79,13 @@ class ConnectionPool:
         try:
             await self._send(self._request("POST", headers, body), on_response)
         except ConnectionFailedError as error:
-            hung_up = error.failure.fault is Fault.BROKEN and error.failure.message
+            hung_up = error.failure.cause is Cause.BROKEN and error.failure.message
             if not (hung_up and await self._expects_tls()):
                 raise
         else:
             return
         # raised outside the handler, so that it does not have the other failure as its context
-        raise ConnectionFailedError(TransportFailure(Fault.TLS, SPEAKS_TLS))
+        raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
 
     async def get(self, on_response: OnResponse) -> None:
         """Send a request without a body, as `post` does."""
@@ -99,7 +98,7 @@ class ConnectionPool:
         def responds(status: int, headers: Mapping[str, str]) -> OnBody:
             self._could_be_tls = False
             if self._connector.is_relayed and is_of_proxy(status, headers):
-                raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=status))
+                raise ConnectionFailedError(Failure(Cause.PROXY, status=status))
             return on_response(status, headers)
 
         idle = self._take_idle()

@@ -6,10 +6,11 @@ import errno
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlsplit
+
+from engine.providers.failures import Cause, Failure
 
 CONNECT_S: Final = 20.0
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -22,49 +23,13 @@ OnResponse = Callable[[int, Mapping[str, str]], OnBody]
 answer; returns what is called with the body."""
 
 
-class Fault(StrEnum):
-    """Why a request got no complete response."""
-
-    UNKNOWN_HOST = "unknown_host"
-    NETWORK = "network"
-    """No host can be reached: there is no route, or no name resolution."""
-    NO_CONNECTION = "no_connection"
-    """The host refuses the connection, or does not accept it in time."""
-    NO_TLS_ANSWER = "no_tls_answer"
-    """The host accepts the connection, but does not answer TLS in time."""
-    NO_FILES = "no_files"
-    """This machine cannot open more files, which is not the host's fault."""
-    NO_PROXY = "no_proxy"
-    """The proxy that the environment names cannot be reached."""
-    PROXY = "proxy"
-    """A proxy answered instead of the server, and refuses to pass the request on."""
-    CERTIFICATE = "certificate"
-    NO_TRUST = "no_trust"
-    """The trusted certificates cannot be read on this machine."""
-    TLS = "tls"
-    """One side does not speak TLS, or they do not agree on a version."""
-    BROKEN = "broken"
-    NOT_HTTP = "not_http"
-    """What came is no response, or its body is not coded as its head says."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransportFailure:
-    """A failure. Contains nothing of the request, whose headers have a key."""
-
-    fault: Fault
-    message: str = ""
-    status: int | None = None
-    """The status of a proxy."""
-
-
-CLOSED: Final = TransportFailure(Fault.BROKEN, "the server closed it")
+CLOSED: Final = Failure(Cause.BROKEN, "the server closed it")
 
 
 class ConnectionFailedError(Exception):
     """There was no connection, or it broke."""
 
-    def __init__(self, failure: TransportFailure) -> None:
+    def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 

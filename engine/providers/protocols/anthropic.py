@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from engine.providers.attempts import Cause, failure_in, is_error
+from engine.providers.attempts import failure_in, is_error
 from engine.providers.capabilities import BOUNDS, Step
+from engine.providers.failures import Cause
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.protocols.base import (
     BREAK,

@@ -17,8 +17,9 @@ from engine.json_template import (
     placeholders,
     without_placeholder,
 )
-from engine.providers.attempts import Cause, Failure, failure_in
+from engine.providers.attempts import failure_in
 from engine.providers.capabilities import Step
+from engine.providers.failures import Cause, Failure
 from engine.providers.model import Finish, MessageRole
 from engine.providers.protocols.base import (
     BREAK,

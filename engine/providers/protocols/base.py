@@ -13,7 +13,7 @@ from enum import Enum, StrEnum, auto
 from typing import Any, ClassVar, Final
 
 from engine.display import one_line
-from engine.providers.attempts import Cause, Failure, failure_in, is_error
+from engine.providers.attempts import failure_in, is_error
 from engine.providers.capabilities import (
     BOUNDS,
     FOLDED_SYSTEM,
@@ -23,6 +23,7 @@ from engine.providers.capabilities import (
     in_words,
 )
 from engine.providers.endpoint import RequestParams
+from engine.providers.failures import Cause, Failure
 from engine.providers.model import Finish, JsonSchema, Message, MessageRole
 from engine.providers.protocols.sse import BrokenStreamError
 from engine.providers.served_model import LONGEST_NAME, ExpectedModel, ServedNames

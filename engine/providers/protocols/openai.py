@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.display import one_line
-from engine.providers.attempts import Cause, Failure, failure_in, is_error
+from engine.providers.attempts import failure_in, is_error
 from engine.providers.capabilities import BARE_REPLIES, BOUNDS, FOLDED_SYSTEM, REASONING, Step
+from engine.providers.failures import Cause, Failure
 from engine.providers.model import Finish, JsonSchema, MessageRole, once_per_schema
 from engine.providers.protocols.base import (
     COUNTS,

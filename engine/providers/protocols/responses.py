@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from engine.providers.attempts import Cause, Failure, failure_in, is_error
+from engine.providers.attempts import failure_in, is_error
 from engine.providers.capabilities import BOUNDS, FOLDED_SYSTEM, SUMMARIES
+from engine.providers.failures import Cause, Failure
 from engine.providers.model import Finish, MessageRole
 from engine.providers.protocols.base import (
     ChatRequest,

@@ -23,11 +23,11 @@ from engine.doctor.findings import Area, Diagnostic, Severity, exit_code
 from engine.doctor.models import model_findings, models_in_use
 from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.connector import system_trust
 from engine.providers.http.descriptors import RESERVED
 from engine.providers.http.pool import ConnectionPool
-from engine.providers.http.transport import ConnectionFailedError, TransportFailure
-from engine.providers.http.transport import Fault as TransportFault
+from engine.providers.http.transport import ConnectionFailedError
 from engine.store.database import create_store, open_store
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
@@ -412,7 +412,7 @@ def test_another_client_gives_a_second_opinion_only_where_ours_fails(
     clinic: Clinic, server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(*_: object) -> None:
-        raise ConnectionFailedError(TransportFailure(TransportFault.NOT_HTTP))
+        raise ConnectionFailedError(Failure(Cause.NOT_HTTP))
 
     clinic.target(f"model: x, {speaks(server, 'openai')}")
     monkeypatch.setattr(ConnectionPool, "get", fails)

@@ -17,8 +17,8 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.facts import StateChanged
 from engine.pipeline.remedies import KnownFailure, failure_kind, grouped, standing_failures
-from engine.providers.attempts import Cause, Failure, classify, describe
-from engine.providers.failure_kinds import FailureKind
+from engine.providers.attempts import classify, describe
+from engine.providers.failures import Cause, Failure, FailureKind
 from engine.store.open_reader import open_reader
 from engine.store.tables import StateRow
 from engine.watch import Watch, named_only

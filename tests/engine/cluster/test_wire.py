@@ -15,13 +15,13 @@ from engine.cluster.wire import (
     CallNews,
     CallOutcome,
     Greeting,
-    SentFailure,
     WireError,
     decoded,
     encoded,
 )
 from engine.providers.agents import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.transport import HostPort
 from engine.providers.model import Finish, Message, MessageRole
 from engine.providers.protocols.base import ChatRequest, Tokens
@@ -30,7 +30,7 @@ from tests.waiting import assert_quick
 
 WHERE = RequestDestination(Wire.OPENAI, "http://127.0.0.1:9/v1", "${KEY}", {"x-a": "b"}, ("KEY",))
 ASK = ChatRequest("m", (Message(MessageRole.USER, "Hällo 🥐"),), extra_body={"a": [1, {"b": 2.5}]})
-ENDED = CallOutcome(SentFailure("status", "no", 503), status=200, finish=Finish.STOP)
+ENDED = CallOutcome(Failure(Cause.STATUS, "no", 503), status=200, finish=Finish.STOP)
 SAID: Final[dict[type, Any]] = {
     Greeting: Greeting(1, "0.1", 30.0, "/a/workspace"),
     AgentHello: AgentHello(1, "0.1", "here", 500),

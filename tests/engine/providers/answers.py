@@ -11,21 +11,14 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-from engine.providers.http.transport import (
-    CLOSED,
-    SPEAKS_TLS,
-    Address,
-    Fault,
-    OnBody,
-    Transport,
-    TransportFailure,
-)
+from engine.providers.failures import Cause, Failure
+from engine.providers.http.transport import CLOSED, SPEAKS_TLS, Address, OnBody, Transport
 from tests.engine.providers.loopback import HEAD, WORDS, Ear, Visit, chunked, chunks, serving, sized
 
-BROKEN: Final = TransportFailure(Fault.BROKEN)
-NOT_HTTP: Final = TransportFailure(Fault.NOT_HTTP)
-NOT_DECODED: Final = TransportFailure(Fault.NOT_HTTP, "its body cannot be decompressed")
-RESET: Final = TransportFailure(Fault.BROKEN, "econnreset")
+BROKEN: Final = Failure(Cause.BROKEN)
+NOT_HTTP: Final = Failure(Cause.NOT_HTTP)
+NOT_DECODED: Final = Failure(Cause.NOT_HTTP, "its body cannot be decompressed")
+RESET: Final = Failure(Cause.BROKEN, "econnreset")
 CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
@@ -81,7 +74,7 @@ NOT_WHOLE: Final = {
     "a chunk without a size": (CHUNKED + b"no number\r\n", NOT_HTTP),
     "a chunk of any size": (CHUNKED + b"f" * 20 + b"\r\n", NOT_HTTP),
     "something else": (b"hello\r\n\r\n", NOT_HTTP),
-    "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", TransportFailure(Fault.TLS, SPEAKS_TLS)),
+    "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", Failure(Cause.TLS, SPEAKS_TLS)),
     "HTTP/2": (b"HTTP/2 200\r\n\r\n", NOT_HTTP),
     "status 000": (b"HTTP/1.1 000 Fine\r\nContent-Length: 2\r\n\r\n{}", NOT_HTTP),
     "a header without a colon": (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", NOT_HTTP),

@@ -12,8 +12,6 @@ import pytest
 from engine.providers.attempts import (
     LONGEST_MESSAGE,
     LONGEST_RETRY_AFTER_S,
-    Cause,
-    Failure,
     classify,
     concerns_account,
     describe,
@@ -21,8 +19,7 @@ from engine.providers.attempts import (
     retry_after_s,
     status_failure,
 )
-from engine.providers.failure_kinds import FailureKind
-from engine.providers.http.transport import Fault
+from engine.providers.failures import Cause, Failure, FailureKind
 from tests.approval import approve
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -30,7 +27,7 @@ NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
 def test_every_cause_and_status_has_its_kind_and_what_comes_next() -> None:
     statuses = (*range(300, 309), *range(400, 432), 451, 499, *range(500, 508), 520, 524, 529)
-    failures = [Failure(cause) for cause in (*Fault, *Cause)]
+    failures = [Failure(cause) for cause in Cause]
     failures += [Failure(Cause.STATUS, status=status) for status in statuses]
     kinds = [(describe(failure), classify(failure)) for failure in failures]
     lines = [f"{words}: {kind.name}, {kind.next.name}" for words, kind in kinds]
@@ -44,12 +41,12 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
     status: int, headers: dict[str, str]
 ) -> None:
     failure = status_failure(status, headers, "<title>no</title>", now=NOW)
-    for one in (failure, Failure(Fault.PROXY, status=status)):
-        assert one.cause is Fault.PROXY
+    for one in (failure, Failure(Cause.PROXY, status=status)):
+        assert one.cause is Cause.PROXY
         assert classify(one) is FailureKind.FATAL_REQUEST
         assert "proxy" in describe(one)
         assert "key" not in describe(one)
-    assert classify(Failure(Fault.PROXY, status=502)) is FailureKind.UNREACHABLE
+    assert classify(Failure(Cause.PROXY, status=502)) is FailureKind.UNREACHABLE
 
 
 def error(message: str = "", **more: object) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.providers.attempts import classify, describe
 from engine.providers.exchange import CallResult
-from engine.providers.failure_kinds import FailureKind
+from engine.providers.failures import FailureKind
 from engine.providers.model import Finish
 from tests.engine.providers.test_exchange import Recorded, outcome
 

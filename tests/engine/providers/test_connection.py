@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.connection import (
     DECODED_AT_ONCE,
     LARGEST_HEAD,
@@ -18,13 +19,7 @@ from engine.providers.http.connection import (
     READ_AT_ONCE,
 )
 from engine.providers.http.pool import ConnectionPool
-from engine.providers.http.transport import (
-    CLOSED,
-    ConnectionFailedError,
-    Fault,
-    OnBody,
-    TransportFailure,
-)
+from engine.providers.http.transport import CLOSED, ConnectionFailedError, OnBody
 from tests.engine.providers.answers import (
     BROKEN,
     CHUNKED,
@@ -54,11 +49,11 @@ from tests.engine.providers.loopback import (
 )
 
 
-async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | TransportFailure]]:
+async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | Failure]]:
     """Ask so often, one time after the other."""
     async with serving(answer) as served:
         connections = ConnectionPool(served.address())
-        results: list[Ear | TransportFailure] = []
+        results: list[Ear | Failure] = []
         for _ in range(times):
             try:
                 results.append(await heard(connections))
@@ -110,7 +105,7 @@ def test_what_is_no_whole_answer_is_a_broken_connection(name: str) -> None:
     ids=["at once", "in the head", "in the body"],
 )
 def test_a_reset_is_told_by_its_name_where_nothing_was_answered(
-    answer: bytes, failure: TransportFailure
+    answer: bytes, failure: Failure
 ) -> None:
     async def test() -> None:
         ear = Ear()
@@ -173,8 +168,8 @@ def test_bytes_changed_at_random_are_an_answer_or_a_broken_connection() -> None:
         await saying(changed(), close=True)(visit)
 
     _, results = asyncio.run(asked(garbled, times=400))
-    failures = [result for result in results if isinstance(result, TransportFailure)]
-    assert {failure.fault for failure in failures} == {Fault.BROKEN, Fault.NOT_HTTP}
+    failures = [result for result in results if isinstance(result, Failure)]
+    assert {failure.cause for failure in failures} == {Cause.BROKEN, Cause.NOT_HTTP}
     assert 50 < len(failures) < 350
 
 

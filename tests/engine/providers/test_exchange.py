@@ -10,19 +10,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.providers.attempts import LONGEST_REFUSAL, Cause, transport_failure
+from engine.providers.attempts import LONGEST_REFUSAL
 from engine.providers.exchange import (
     LONGEST_REPLY,
     CallResult,
     ReplyBuffer,
     exchange,
 )
-from engine.providers.http.transport import (
-    ConnectionFailedError,
-    Fault,
-    OnResponse,
-    TransportFailure,
-)
+from engine.providers.failures import Cause, Failure
+from engine.providers.http.transport import ConnectionFailedError, OnResponse
 from engine.providers.protocols.openai import OpenAIReplyParser
 from engine.providers.protocols.sse import OversizedError
 from engine.providers.retry import RetryPolicy
@@ -97,7 +93,7 @@ class Recorded:
     pieces: list[bytes]
     status: int = 200
     kind: str = "text/event-stream"
-    end: TransportFailure | None = None
+    end: Failure | None = None
     result: int = 0
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
@@ -152,11 +148,11 @@ def test_a_reply_is_whole_however_its_stream_ends(stream: bytes) -> None:
 
 
 def test_once_a_reply_is_whole_it_does_not_matter_how_its_connection_ends() -> None:
-    broken = TransportFailure(Fault.BROKEN)
+    broken = Failure(Cause.BROKEN)
     assert outcome(Recorded([BARE], end=broken)).failure is None
-    assert outcome(Recorded([BARE[:40]], end=broken)).failure == transport_failure(broken)
+    assert outcome(Recorded([BARE[:40]], end=broken)).failure == broken
     # beside text, a reason to end may stand in every piece
-    assert outcome(Recorded([WHOLE], end=broken)).failure == transport_failure(broken)
+    assert outcome(Recorded([WHOLE], end=broken)).failure == broken
     usage = b'data: {"choices": [], "usage": {}}\n\n'
     assert outcome(Recorded([WHOLE + usage], end=broken)).failure is None
 

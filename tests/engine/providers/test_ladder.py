@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure
 from engine.providers.capabilities import (
     BOUNDS,
     ModelCapabilities,
@@ -16,6 +15,7 @@ from engine.providers.capabilities import (
     form_in_words,
     refused_setting,
 )
+from engine.providers.failures import Cause, Failure
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import judgement_schema
 from engine.stages.gen_metrics import GeneratedMetrics

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from engine.providers.limiter import Limiter, Signal, Slot, Window
+from engine.providers.failures import Signal
+from engine.providers.limiter import Limiter, Slot, Window
 from tests.engine.providers.conftest import FakeTime
 
 

@@ -7,13 +7,9 @@ from typing import Final
 
 import pytest
 
+from engine.providers.failures import Cause, Failure
 from engine.providers.http.official import LONGEST_REFUSAL, OfficialTransport
-from engine.providers.http.transport import (
-    Address,
-    ConnectionFailedError,
-    Fault,
-    TransportFailure,
-)
+from engine.providers.http.transport import Address, ConnectionFailedError
 from tests.engine.providers.loopback import Answer, Ear, saying, serving, sized
 
 BODY: Final = b'{"model":"m","input":"hello"}'
@@ -24,7 +20,7 @@ DEPLOYMENT = "/openai/deployments/own?api-version=2025-04-01"
 
 async def heard(
     answer: Answer, path: str = "", body: bytes = BODY
-) -> tuple[Ear, TransportFailure | None, bytes]:
+) -> tuple[Ear, Failure | None, bytes]:
     """What came of a request, and its head."""
 
     async with serving(answer) as served:
@@ -33,7 +29,7 @@ async def heard(
         return ear, failure, served.visits[0].head
 
 
-async def asked(where: Address, body: bytes = BODY) -> tuple[Ear, TransportFailure | None]:
+async def asked(where: Address, body: bytes = BODY) -> tuple[Ear, Failure | None]:
     ear, transport = Ear(), OfficialTransport(where)
     try:
         await transport.post({"X-Own": "1"}, body, ear.answered)
@@ -84,17 +80,17 @@ def test_it_goes_where_the_client_sends_it_and_the_environment_adds_nothing(
     [
         (sized(b'{"error":{"message":"no"}}', status=b"429 X"), 429, None),
         (sized(b"", b"Location: http://elsewhere.example/\r\n", status=b"302 X"), 302, None),
-        (b"", None, Fault.BROKEN),
-        (b"hello\r\n\r\n", None, Fault.NOT_HTTP),
-        (sized()[:-1], 200, Fault.BROKEN),
-        (sized(b"words", b"Content-Encoding: gzip\r\n"), 200, Fault.NOT_HTTP),
+        (b"", None, Cause.BROKEN),
+        (b"hello\r\n\r\n", None, Cause.NOT_HTTP),
+        (sized()[:-1], 200, Cause.BROKEN),
+        (sized(b"words", b"Content-Encoding: gzip\r\n"), 200, Cause.NOT_HTTP),
     ],
 )
 def test_each_answer_is_a_response_or_a_failure_without_the_key(
-    said: bytes, status: int | None, fault: Fault | None
+    said: bytes, status: int | None, fault: Cause | None
 ) -> None:
     ear, failure, _ = asyncio.run(heard(saying(said, close=True)))
-    assert (ear.status or None, failure and failure.fault) == (status, fault)
+    assert (ear.status or None, failure and failure.cause) == (status, fault)
     assert KEY not in str(failure)
 
 
@@ -106,4 +102,4 @@ def test_a_refusal_without_an_end_is_cut_short() -> None:
 
 def test_it_says_why_there_is_no_connection() -> None:
     _, failure = asyncio.run(asked(Address("http://127.0.0.1:9/v1", {}, key=KEY)))
-    assert failure == TransportFailure(Fault.NO_CONNECTION, "econnrefused")
+    assert failure == Failure(Cause.NO_CONNECTION, "econnrefused")

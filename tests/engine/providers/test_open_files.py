@@ -13,10 +13,11 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from engine.providers.accounts import Accounts
+from engine.providers.failures import Cause
 from engine.providers.http import pool
 from engine.providers.http.connection import HttpConnection
 from engine.providers.http.connector import Connector, failure_of
-from engine.providers.http.transport import ConnectionFailedError, Fault
+from engine.providers.http.transport import ConnectionFailedError
 from engine.providers.real import RealModel
 from tests.engine.providers.conftest import Bench, call
 from tests.protocol_server.settings import Settings
@@ -74,10 +75,10 @@ def test_a_connection_that_failed_for_want_of_one_is_no_try(
 
 def test_a_name_that_nobody_can_look_up_for_want_of_one_is_not_unknown() -> None:
     unknown = socket.gaierror(socket.EAI_NONAME, "-")
-    assert failure_of(unknown).fault is Fault.UNKNOWN_HOST
+    assert failure_of(unknown).cause is Cause.UNKNOWN_HOST
     with none_left():
         found = failure_of(unknown)
-    assert found.fault is Fault.NO_FILES
+    assert found.cause is Cause.NO_FILES
 
 
 def test_all_accounts_together_keep_below_the_limit(

@@ -8,13 +8,12 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from engine.providers.attempts import Cause, Failure
-from engine.providers.http.transport import Fault
+from engine.providers.failures import Cause, Failure
 from engine.providers.model import Finish
 from engine.providers.retry import GiveUp, ModelHistory, Retry, RetryPolicy, RetryState
 from tests.approval import approve
 
-BROKEN = Failure(Fault.BROKEN)
+BROKEN = Failure(Cause.BROKEN)
 REFUSED = Failure(Cause.STATUS, status=429)
 FORBIDDEN = Failure(Cause.STATUS, "not today", status=403)
 
@@ -74,13 +73,13 @@ CASES: Final[Mapping[str, Callable[[], list[object]]]] = {
     "a rate limit that asks for two hours": each([by_status(429, retry_after_s=7200.0)]),
     "an overloaded server": each([by_status(529)] * 2),
     "a quota": each([Failure(Cause.STATUS, "Requests per day limit exceeded", 429)]),
-    "a network that is waited for": each([Failure(Fault.NETWORK)] * 9, probing=True),
-    "a known server": each([Failure(Fault.NO_CONNECTION)] * 8, known=True),
-    "a server that never answered": each([Failure(Fault.NO_CONNECTION)] * 8, known=False),
-    "a proxy that was never reached": each([Failure(Fault.NO_PROXY)] * 8, known=False),
-    "a name that was never found": each([Failure(Fault.UNKNOWN_HOST)] * 3, known=False),
-    "a port without TLS": each([Failure(Fault.NO_TLS_ANSWER)] * 3, known=False),
-    "a certificate": each([Failure(Fault.CERTIFICATE)]),
+    "a network that is waited for": each([Failure(Cause.NETWORK)] * 9, probing=True),
+    "a known server": each([Failure(Cause.NO_CONNECTION)] * 8, known=True),
+    "a server that never answered": each([Failure(Cause.NO_CONNECTION)] * 8, known=False),
+    "a proxy that was never reached": each([Failure(Cause.NO_PROXY)] * 8, known=False),
+    "a name that was never found": each([Failure(Cause.UNKNOWN_HOST)] * 3, known=False),
+    "a port without TLS": each([Failure(Cause.NO_TLS_ANSWER)] * 3, known=False),
+    "a certificate": each([Failure(Cause.CERTIFICATE)]),
     "a server that has moved": each([by_status(301)]),
     "a refused key": each([by_status(401)]),
     "a refused request": each([by_status(400)]),
@@ -92,13 +91,13 @@ CASES: Final[Mapping[str, Callable[[], list[object]]]] = {
     "another model": each([Failure(Cause.OTHER_MODEL)]),
     "a lost worker": each([Failure(Cause.AGENT_LOST, "one")] * 10),
     "a worker without a variable": each([Failure(Cause.AGENT_UNFIT)] * 12),
-    "no open file left": each([Failure(Fault.NO_FILES)] * 12),
+    "no open file left": each([Failure(Cause.NO_FILES)] * 12),
     "the same to every call": alike(500, spread_s=10.0),
     "the same to every call within a minute": alike(500, spread_s=1.0),
     "an outage": alike(503, spread_s=10.0),
     "sent once, and broken": each([BROKEN], sends_once=True),
     "sent once, and its worker is lost": each([Failure(Cause.AGENT_LOST)], sends_once=True),
-    "sent once, and no connection": each([Failure(Fault.NO_CONNECTION)], sends_once=True),
+    "sent once, and no connection": each([Failure(Cause.NO_CONNECTION)], sends_once=True),
     "sent once, and turned away": each([REFUSED], sends_once=True),
 }
 

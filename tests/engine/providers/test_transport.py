@@ -13,18 +13,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.providers.attempts import classify, transport_failure
-from engine.providers.failure_kinds import FailureKind
+from engine.providers.attempts import classify
+from engine.providers.failures import Cause, Failure, FailureKind
 from engine.providers.http.connector import failure_of, system_trust
 from engine.providers.http.pool import ConnectionPool
-from engine.providers.http.transport import (
-    SPEAKS_TLS,
-    Address,
-    ConnectionFailedError,
-    Fault,
-    HostPort,
-    TransportFailure,
-)
+from engine.providers.http.transport import SPEAKS_TLS, Address, ConnectionFailedError, HostPort
 from tests.approval import approve
 from tests.engine.providers.loopback import (
     HEAD,
@@ -47,7 +40,7 @@ SILENT = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(WORDS)
 """The beginning of an answer whose end does not come."""
 
 
-async def failing(connections: ConnectionPool) -> TransportFailure:
+async def failing(connections: ConnectionPool) -> Failure:
     with pytest.raises(ConnectionFailedError) as caught:
         await heard(connections)
     return caught.value.failure
@@ -256,7 +249,7 @@ def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None:
     async def test() -> None:
         async with serving(saying(sized()), tls=True) as served:
             connections = ConnectionPool(served.address("https"), trust=ssl.create_default_context)
-            assert await failing(connections) == TransportFailure(Fault.CERTIFICATE)
+            assert await failing(connections) == Failure(Cause.CERTIFICATE)
             await connections.close()
             assert not served.visits
 
@@ -282,10 +275,10 @@ def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
             connections = ConnectionPool(served.address("https"), trust=system_trust)
             for _ in range(2):
                 failure = await failing(connections)
-                if failure.fault is Fault.NO_TRUST:
+                if failure.cause is Cause.NO_TRUST:
                     assert failure.message.startswith(f"{variable} is {path}: ")
                 else:  # a folder without a certificate is read, and trusts nobody
-                    assert failure.fault is Fault.CERTIFICATE
+                    assert failure.cause is Cause.CERTIFICATE
                     assert variable == "SSL_CERT_DIR"
             await connections.close()
             assert not served.visits
@@ -298,7 +291,7 @@ def test_a_reply_over_tls_that_is_cut_is_a_broken_connection() -> None:
     async def test() -> None:
         async with serving(saying(SILENT, close=True), tls=True) as served:
             connections = ConnectionPool(served.address("https"), trust=trusting)
-            assert await failing(connections) == TransportFailure(Fault.BROKEN)
+            assert await failing(connections) == Failure(Cause.BROKEN)
             await connections.close()
 
     run(test())
@@ -310,7 +303,7 @@ def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
             address = served.address("https")
             connections = ConnectionPool(address, trust=trusting, connect_s=0.05)
             failure = await failing(connections)
-            assert failure.fault is Fault.NO_TLS_ANSWER
+            assert failure.cause is Cause.NO_TLS_ANSWER
             words = (
                 f"127.0.0.1:{served.port} accepts connections but does not answer TLS within 0.0"
             )
@@ -334,8 +327,8 @@ def test_https_to_a_port_without_tls_is_said_at_once() -> None:
         connections = ConnectionPool(Address(f"https://127.0.0.1:{port}/v1", {}), trust=trusting)
         failure = await failing(connections)
         words = f"127.0.0.1:{port} does not speak TLS: write http:// in base_url, or another port"
-        assert failure == TransportFailure(Fault.TLS, words)
-        assert classify(transport_failure(failure)) is FailureKind.FATAL_TARGET
+        assert failure == Failure(Cause.TLS, words)
+        assert classify(failure) is FailureKind.FATAL_TARGET
         await connections.close()
         server.close()
 
@@ -346,8 +339,8 @@ def test_http_to_a_port_with_tls_that_only_hangs_up_is_found_out_by_a_greeting()
     async def test() -> None:
         async with serving(saying(sized()), tls=True) as served:
             connections = ConnectionPool(served.address("http"))
-            assert (await failing(connections)).fault is Fault.BROKEN
-            assert await failing(connections) == TransportFailure(Fault.TLS, SPEAKS_TLS)
+            assert (await failing(connections)).cause is Cause.BROKEN
+            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
             await connections.close()
             assert not served.visits
 
@@ -358,7 +351,7 @@ def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> 
     async def test() -> None:
         async with serving(saying(b"\x15\x03\x01\x00\x02\x02\x46", close=True)) as served:
             connections = ConnectionPool(served.address())
-            assert await failing(connections) == TransportFailure(Fault.TLS, SPEAKS_TLS)
+            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
             await connections.close()
 
     run(test())
@@ -454,19 +447,19 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
     [
         (
             sized(b"", status=b"407 Proxy Authentication Required"),
-            TransportFailure(Fault.PROXY, status=407),
+            Failure(Cause.PROXY, status=407),
         ),
-        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", TransportFailure(Fault.PROXY, status=502)),
-        (b"", TransportFailure(Fault.BROKEN, "the server closed it")),
-        (b"HTTP/1.1 200", TransportFailure(Fault.BROKEN, "the server closed it")),
-        (b"hello\r\n\r\n", TransportFailure(Fault.PROXY, "it does not answer in HTTP")),
-        (b"HTTP/1.1 200 OK\r\n\r\n", TransportFailure(Fault.NO_CONNECTION)),
-        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, TransportFailure(Fault.TLS)),
+        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", Failure(Cause.PROXY, status=502)),
+        (b"", Failure(Cause.BROKEN, "the server closed it")),
+        (b"HTTP/1.1 200", Failure(Cause.BROKEN, "the server closed it")),
+        (b"hello\r\n\r\n", Failure(Cause.PROXY, "it does not answer in HTTP")),
+        (b"HTTP/1.1 200 OK\r\n\r\n", Failure(Cause.NO_CONNECTION)),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, Failure(Cause.TLS)),
     ],
     ids=["407", "502", "nothing", "half a line", "something else", "yes and away", "endless"],
 )
 def test_a_proxy_that_opens_no_way_is_told_from_the_server(
-    monkeypatch: pytest.MonkeyPatch, answer: bytes, failure: TransportFailure
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, failure: Failure
 ) -> None:
     async def test() -> None:
         async with serving(saying(answer, close=True)) as served:
@@ -474,8 +467,8 @@ def test_a_proxy_that_opens_no_way_is_told_from_the_server(
             connections = ConnectionPool(Address("https://server.example/v1", {}), trust=trusting)
             found = await failing(connections)
             await connections.close()
-            assert (found.fault, found.status) == (failure.fault, failure.status)
-            assert failure.fault in {Fault.NO_CONNECTION, Fault.TLS} or found == failure
+            assert (found.cause, found.status) == (failure.cause, failure.status)
+            assert failure.cause in {Cause.NO_CONNECTION, Cause.TLS} or found == failure
 
     run(test())
 
@@ -495,7 +488,7 @@ def test_a_proxy_that_cannot_be_reached_is_named_in_place_of_the_server(
     async def test() -> None:
         address = Address(f"{scheme}://server.example/v1", {})
         connections = ConnectionPool(address, trust=trusting)
-        assert await failing(connections) == TransportFailure(Fault.NO_PROXY, f"{proxy}: {why}")
+        assert await failing(connections) == Failure(Cause.NO_PROXY, f"{proxy}: {why}")
         await connections.close()
 
     run(test())
@@ -546,7 +539,7 @@ def test_a_proxy_that_refuses_a_plain_request_is_told_from_the_server(
             connections = ConnectionPool(Address("http://server.example/v1", {}))
             if is_the_proxys:
                 found = await failing(connections)
-                assert (found.fault, found.status) == (Fault.PROXY, 403)
+                assert (found.cause, found.status) == (Cause.PROXY, 403)
             else:
                 assert (await heard(connections)).status == 403
             await connections.close()
@@ -565,7 +558,7 @@ def test_a_port_where_nobody_listens_refuses() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
         connections = ConnectionPool(Served(port).address())
-        assert await failing(connections) == TransportFailure(Fault.NO_CONNECTION, "econnrefused")
+        assert await failing(connections) == Failure(Cause.NO_CONNECTION, "econnrefused")
         await connections.close()
 
     run(test())
@@ -576,7 +569,7 @@ def test_a_host_that_nobody_knows_is_asked_for_again_with_the_next_request() -> 
         connections = ConnectionPool(Address("http://a..example/v1", {}))
         lookups = set()
         for _ in range(2):
-            assert await failing(connections) == TransportFailure(Fault.UNKNOWN_HOST)
+            assert await failing(connections) == Failure(Cause.UNKNOWN_HOST)
             lookups.add(connections._connector._lookup)
         assert len(lookups) == 2
         await connections.close()
@@ -605,20 +598,20 @@ def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "-"), TransportFailure(Fault.UNKNOWN_HOST)),
-        (socket.gaierror(socket.EAI_AGAIN, "-"), TransportFailure(Fault.NETWORK)),
-        (OSError(errno.ENETUNREACH, "-"), TransportFailure(Fault.NETWORK, "enetunreach")),
-        (OSError(errno.ETIMEDOUT, "-"), TransportFailure(Fault.NO_CONNECTION, "etimedout")),
-        (OSError("several reasons"), TransportFailure(Fault.NO_CONNECTION)),
-        (TimeoutError(), TransportFailure(Fault.NO_CONNECTION, "it does not answer")),
+        (socket.gaierror(socket.EAI_NONAME, "-"), Failure(Cause.UNKNOWN_HOST)),
+        (socket.gaierror(socket.EAI_AGAIN, "-"), Failure(Cause.NETWORK)),
+        (OSError(errno.ENETUNREACH, "-"), Failure(Cause.NETWORK, "enetunreach")),
+        (OSError(errno.ETIMEDOUT, "-"), Failure(Cause.NO_CONNECTION, "etimedout")),
+        (OSError("several reasons"), Failure(Cause.NO_CONNECTION)),
+        (TimeoutError(), Failure(Cause.NO_CONNECTION, "it does not answer")),
         (
             ssl.SSLEOFError(8, "-"),
-            TransportFailure(Fault.NO_CONNECTION, "it hung up before TLS was agreed on"),
+            Failure(Cause.NO_CONNECTION, "it hung up before TLS was agreed on"),
         ),
-        (ssl.SSLError(1, "-"), TransportFailure(Fault.TLS, "the server: tls")),
+        (ssl.SSLError(1, "-"), Failure(Cause.TLS, "the server: tls")),
     ],
 )
-def test_why_no_connection_came_about(error: OSError, failure: TransportFailure) -> None:
+def test_why_no_connection_came_about(error: OSError, failure: Failure) -> None:
     assert failure_of(error) == failure
 
 

@@ -6,12 +6,8 @@ from typing import Final
 
 import pytest
 
-from engine.providers.attempts import (
-    LONGEST_MESSAGE,
-    Cause,
-    failure_in,
-    meaning_of,
-)
+from engine.providers.attempts import LONGEST_MESSAGE, failure_in, meaning_of
+from engine.providers.failures import Cause
 from engine.providers.vendors import (
     Meaning,
     VendorWords,
