@@ -38,6 +38,7 @@ from engine.providers.endpoint import (
 )
 from engine.providers.failures import FailureKind
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
+from engine.providers.limiter import HeldCalls
 from engine.providers.local.child import LONGEST_REPLY
 from engine.providers.local.fitness import SLOTS, unfit_reason
 from engine.providers.local.server import ADDRESS, LocalServer
@@ -59,7 +60,6 @@ from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
-from engine.providers.waits import HeldCalls
 from engine.stages.answers import NotesForm
 from engine.store.model_settings import SYSTEM_PROMPT
 from engine.store.reader import Reader

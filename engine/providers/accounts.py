@@ -21,7 +21,6 @@ from engine.providers.agents import Agents
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.endpoint import Wire, address
 from engine.providers.failures import Cause
-from engine.providers.form_trial import FormFailures
 from engine.providers.http.transport import Address, HostPort, Transport
 from engine.providers.limiter import MOST, Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
@@ -256,7 +255,6 @@ class ModelState:
     doubts: int = 0
     """How often in a row a guess about it has helped."""
     fallback: JsonFallback = field(default_factory=JsonFallback)
-    form_failures: FormFailures = field(default_factory=FormFailures)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from engine.providers.batches.model_batches import ModelBatches
 from engine.providers.batches.queue import BatchTransport
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.http.transport import HostPort
-from engine.providers.limiter import Limiter
+from engine.providers.limiter import HeldCalls, Limiter, whole_seconds
 from engine.providers.model import JsonSchema, Message, MessageRole, OnText, Reply, ReportingModel
 from engine.providers.pricing import Price
 from engine.providers.protocols.anthropic import AnthropicDialect
@@ -25,7 +25,6 @@ from engine.providers.protocols.responses import ResponsesDialect
 from engine.providers.redaction import Redactor, secret_parts
 from engine.providers.sender import OnNote, Sender
 from engine.providers.served_model import ExpectedModel
-from engine.providers.waits import HeldCalls, whole_seconds
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
 _GIVE_AWAY = frozenset({"openrouter.ai"})

@@ -30,8 +30,8 @@ from engine.providers.capabilities import (
 )
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.failures import Cause, Failure, FailureKind, Next, Signal
-from engine.providers.form_trial import FormTrial
 from engine.providers.http.transport import HostPort
+from engine.providers.limiter import ModelWaits
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.base import (
@@ -50,9 +50,9 @@ from engine.providers.retry import (
     RetryPolicy,
     RetryState,
 )
-from engine.providers.waits import ModelWaits
 
 GUESSES_TO_KEEP: Final = 2
+FAILURES_UNDER_FORM: Final = 3
 
 OnNote = Callable[[str], None]
 """Called once with each thing about a model that a person should know."""
@@ -130,9 +130,9 @@ class _Call:
     """Learned from a refusal without a stated reason; kept if it turns out to help."""
     _guessed_from_prose: bool = False
     """Whether the guess came from an answer without JSON instead of a refusal."""
-    _form_trial: FormTrial = field(init=False)
-    _under_form: ChatRequest | None = None
-    """The request with its form, while it is tried without."""
+    _server_errors: int = 0
+    _without_form: bool = False
+    """Whether it goes on without a form, under which the server kept failing."""
     _doubted: bool = False
     """Whether a reply without a reason for its end was asked for again."""
     _priced: tuple[CallResult, Usage] | None = None
@@ -141,9 +141,6 @@ class _Call:
     @property
     def _model(self) -> ModelState:
         return self.account.model(self.ask.model)
-
-    def __post_init__(self) -> None:
-        self._form_trial = FormTrial(self._model.form_failures)
 
     async def run(self) -> Reply:
         accounts = self.sender.accounts
@@ -177,12 +174,9 @@ class _Call:
         """Return what comes after a failure, and change the request if that may help."""
         reachability, host_port = self.sender.accounts.reachability, self.sender.host_port
         kind = classify(failure)
-        was_without = changed = False
         # a transcript that is too long is no reason to ask differently, nor is a lost worker
-        if not isinstance(kind.next, Finish) and kind.next is not Next.ELSEWHERE:
-            # first: what a refusal teaches is learned for the request with its form
-            was_without = self._restore_form()
-            changed = self._learn(failure, kind)
+        teaches = not isinstance(kind.next, Finish) and kind.next is not Next.ELSEWHERE
+        changed = teaches and self._learn(failure, kind)
         known = reachability.has_worked(host_port)
         if kind is FailureKind.UNREACHABLE:
             reachability.failed(host_port, failure.cause)
@@ -193,8 +187,8 @@ class _Call:
             known=known,
             probing=reachability.waiting_reason(host_port) is not None,
         )
-        if failure.status == SERVER_ERROR and isinstance(step, Retry) and not changed:
-            self._suspect_form(was_without=was_without)
+        if failure.status == SERVER_ERROR and not changed:
+            self._suspect_form()
         return step
 
     @property
@@ -305,8 +299,6 @@ class _Call:
         # what was learned while this call waited: a thousand waiting calls must not each be refused
         # for the same reason
         self.ask = self._as_learned(self.ask)
-        if self._asks_for_form:
-            self._form_trial.sent_under_form()
         reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.parser(), reply, meant=self.ask.means)
         began = clock.monotonic()
@@ -360,7 +352,6 @@ class _Call:
             result.parser.oddity = None  # that an answer is one document is no oddity there
         self._count_filtered(result.finish)
         self._confirm_guess(result)
-        self._note_answer_to_form()
         noted, oddity = self._model.noted, result.parser.oddity
         if oddity is not None and oddity not in noted and len(noted) < MOST_NOTES:
             noted.add(oddity)
@@ -513,6 +504,8 @@ class _Call:
 
     def _learn(self, failure: Failure, kind: FailureKind) -> bool:
         """Whether the request can be changed and sent again."""
+        if self._without_form:
+            return False  # what is remembered is learned for requests with their form
         if failure.cause is Cause.LIMIT:
             return self._shorten(failure)
         if not self.sender.adapts or (self.batch is not None and self.batch.is_whole_refused):
@@ -577,31 +570,15 @@ class _Call:
         ask = self.ask
         return ask.schema is not None and ask.learned.step is not Step.PROMPT
 
-    def _suspect_form(self, *, was_without: bool) -> None:
-        """Note a failure of the server; ask without the form next if that may be the reason."""
-        if was_without or not self._asks_for_form:
-            self._form_trial.failed_without_form()
-        elif self._form_trial.failed_under_form() and self.sender.adapts:
-            self._under_form = self.ask
-            self.ask = replace(self.ask, learned=replace(self.ask.learned, step=Step.PROMPT))
-
-    def _restore_form(self) -> bool:
-        """Ask for the form again; return whether the last request was tried without it."""
-        if self._under_form is None:
-            return False
-        self.ask, self._under_form = self._under_form, None
-        return True
-
-    def _note_answer_to_form(self) -> None:
-        if self._asks_for_form:
-            self._form_trial.answered_under_form()
-        elif self._restore_form() and self._form_trial.answered_without_form():
-            known = replace(self._remembered_capabilities(), step=Step.PROMPT)
-            note = (
-                "fails with a 500 if a form is asked for, and not without: asked for JSON in the "
-                "prompt"
-            )
-            self._remember(Adaptation(known, note, certain=False))
+    def _suspect_form(self) -> None:
+        """Go on without a form, after some failures of the server: llama-server answers 500 where a
+        model breaks the form that its own grammar should hold it to. An outage looks the same, so
+        nothing is remembered."""
+        self._server_errors += 1
+        if self._server_errors == FAILURES_UNDER_FORM and self._asks_for_form:
+            self._without_form = self.sender.adapts
+            if self._without_form:
+                self.ask = replace(self.ask, learned=replace(self.ask.learned, step=Step.PROMPT))
 
     def _remember(self, guess: Adaptation) -> None:
         known = self._remembered_capabilities()

@@ -16,8 +16,8 @@ from engine.errors import StopRequested
 from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.costs.remaining_calls import CallKind, RemainingCalls
 from engine.providers.accounts import StoppableWaits
+from engine.providers.limiter import HeldCalls
 from engine.providers.model import Reserve
-from engine.providers.waits import HeldCalls
 
 USUAL: Final = 0.95
 """The quantile of a role's call costs that a new call is assumed to cost."""

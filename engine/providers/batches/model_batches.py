@@ -16,8 +16,8 @@ from engine.providers.batches.queue import (
 )
 from engine.providers.endpoint import PATHS, Endpoint, Wire
 from engine.providers.http.transport import Address
+from engine.providers.limiter import HeldCalls
 from engine.providers.model import BatchWork
-from engine.providers.waits import HeldCalls
 
 
 class CancellableLedger(BatchLedger, Protocol):

@@ -24,8 +24,8 @@ from engine.identity import BATCH_MARK
 from engine.kill_points import KillPoint, reached
 from engine.providers.accounts import Clock, StoppableWaits
 from engine.providers.http.transport import OnResponse
+from engine.providers.limiter import HeldCalls
 from engine.providers.model import Reserve
-from engine.providers.waits import HeldCalls
 
 SHARE: Final = 0.5
 """What a call in a batch costs, as a share of its price, with both providers."""

@@ -25,39 +25,20 @@ from engine.providers.http.transport import (
 DECODED_AT_ONCE: Final = 64 * 1024
 """Bytes of output that are decompressed in one turn of the event loop, as a few compressed bytes
 can expand to very many."""
-MOST_MEMBERS: Final = 10_000
-"""The limit of gzip members, which may be empty; the handler limits the output."""
-
-_GZIP: Final = zlib.MAX_WBITS | 16
-_MEMBERS_AT_ONCE: Final = 16
+_ANY_FORMAT: Final = zlib.MAX_WBITS | 32
+_GZIP_MARK: Final = b"\x1f\x8b"
+_CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
 _NOT_DECODED: Final = Failure(Cause.NOT_HTTP, "its body cannot be decompressed")
 
 
-def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
-    """Return a decoder for a content coding; None if there is nothing to decode. Raises
-    `ConnectionFailedError` for an unknown coding; so does feeding the decoder with bad data."""
-    match coding.strip().lower():
-        case "" | "identity":
-            return None
-        case "gzip" | "x-gzip":
-            return Decoder(on_body, gzip=True)
-        case "deflate":
-            return Decoder(on_body, gzip=False)
-        case _:
-            raise ConnectionFailedError(_NOT_DECODED)
-
-
 class Decoder:
-    """Decompresses one body and passes it on."""
+    """Decompresses one body, of gzip or of zlib's format, and passes it on."""
 
-    def __init__(self, on_body: OnBody, *, gzip: bool) -> None:
+    def __init__(self, on_body: OnBody) -> None:
         self._on_body = on_body
-        self._gzip = gzip
-        # for deflate, the first byte decides
-        self._inflate = zlib.decompressobj(_GZIP) if gzip else None
+        self._inflate = zlib.decompressobj(_ANY_FORMAT)
         self._received = b""
         """Bytes that are not decoded yet."""
-        self._members = 1
         self.pending = False
         """Whether received bytes remain to be decoded: then call `resume` in a later turn."""
 
@@ -67,44 +48,21 @@ class Decoder:
         self.resume()
 
     def resume(self) -> None:
-        """Decode as much more as one turn allows."""
-        room = DECODED_AT_ONCE
-        for _ in range(_MEMBERS_AT_ONCE):
-            inflate = self._current()
-            if inflate is None:
-                return
-            try:
-                body = inflate.decompress(self._received, room)
-            except zlib.error:
-                raise ConnectionFailedError(_NOT_DECODED) from None
-            room -= len(body)
-            self._received = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            # without room left, zlib may hold back output although all input was consumed
-            self.pending = bool(self._received) or not room
-            if body:
-                self._on_body(body)
-            if not (self.pending and room):
-                return
-
-    def _current(self) -> zlib._Decompress | None:
-        """Return the decompressor for the received bytes; None if they are not part of the body."""
-        if self._inflate is not None and self._inflate.eof:
-            # a gzip body may consist of several members with zeros between them
-            self._received = self._received.lstrip(b"\0") if self._gzip else b""
-            self.pending = False
-            if not self._received.startswith(b"\x1f"):
-                self._received = b""
-                return None
-            self._members += 1
-            if self._members > MOST_MEMBERS:
-                raise ConnectionFailedError(_NOT_DECODED)
-            self._inflate = zlib.decompressobj(_GZIP)
-        if self._inflate is None:
-            # RFC 9110 means the zlib format (8 is its method), but many old servers send raw
-            # deflate without its header
-            headed = self._received[0] & 0x0F == 8
-            self._inflate = zlib.decompressobj(zlib.MAX_WBITS if headed else -zlib.MAX_WBITS)
-        return self._inflate
+        """Decode as much more as one turn allows. Raises `ConnectionFailedError` for bad data."""
+        try:
+            if self._inflate.eof and self._received.startswith(_GZIP_MARK):
+                # a body of gzip may consist of several members; one in a turn, as all may be empty
+                self._inflate = zlib.decompressobj(_ANY_FORMAT)
+            body = self._inflate.decompress(self._received, DECODED_AT_ONCE)
+        except zlib.error:
+            raise ConnectionFailedError(_NOT_DECODED) from None
+        over = self._inflate.eof
+        self._received = self._inflate.unused_data if over else self._inflate.unconsumed_tail
+        # with all room used, zlib may hold back output although all input was consumed
+        more = self._received.startswith(_GZIP_MARK) if over else bool(self._received)
+        self.pending = more or (not over and len(body) == DECODED_AT_ONCE)
+        if body:
+            self._on_body(body)
 
 
 READ_AT_ONCE: Final = 64 * 1024
@@ -372,8 +330,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         framed = chunked or "content-length" in headers or status in {204, 304}
         self._until_close = not framed
         on_body = on_response(status, headers)
-        self._decoder = decoder_for(headers.get("content-encoding", ""), on_body)
-        return on_body if self._decoder is None else self._decoder.feed
+        coding = headers.get("content-encoding", "").strip().lower()
+        if coding in {"", "identity"}:
+            return on_body
+        if coding not in _CODINGS:
+            raise ConnectionFailedError(_NOT_DECODED)
+        self._decoder = Decoder(on_body)
+        return self._decoder.feed
 
     def _fail(self, error: Exception) -> None:
         if self._response is not None and not self._response.done():

@@ -305,20 +305,9 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Failu
 
 async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:
     """Whether a connection is accepted there. Sends nothing."""
-    return await _can_open(host_port, None, longest_s)
-
-
-async def speaks_tls(host_port: HostPort, *, longest_s: float) -> bool:
-    """Whether a TLS handshake succeeds there, with any certificate. Sends nothing else."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return await _can_open(host_port, context, longest_s)
-
-
-async def _can_open(host_port: HostPort, context: ssl.SSLContext | None, longest_s: float) -> bool:
     try:
         async with asyncio.timeout(longest_s):
-            _, writer = await asyncio.open_connection(host_port.host, host_port.port, ssl=context)
+            _, writer = await asyncio.open_connection(host_port.host, host_port.port)
     except (OSError, UnicodeError):
         return False
     writer.transport.abort()

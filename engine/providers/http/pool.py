@@ -14,14 +14,12 @@ from engine.providers.http.connection import READ_AT_ONCE, HttpConnection, Unans
 from engine.providers.http.connector import (
     Connector,
     accepts_connection,
-    speaks_tls,
     system_trust,
 )
 from engine.providers.http.descriptors import any_left, most_connections, wait_words
 from engine.providers.http.proxies import is_of_proxy, proxy_for
 from engine.providers.http.transport import (
     CONNECT_S,
-    SPEAKS_TLS,
     Address,
     ConnectionFailedError,
     HostPort,
@@ -32,9 +30,6 @@ from engine.providers.http.transport import (
 
 KEEP_ALIVE_S: Final = 90.0
 """Longer than the time between two turns, in which the connection waits for the other model."""
-GREETING_S: Final = 2.0
-_TLS_TRIED_AT: Final = 2
-"""The number of consecutive hang-ups at which it is tested whether the server expects TLS."""
 
 _POOLS: Final[WeakSet[ConnectionPool]] = WeakSet()
 """All pools of this process, which share its limit of open files."""
@@ -69,23 +64,10 @@ class ConnectionPool:
         self._closed = False
         self._connecting = 0
         _POOLS.add(self)
-        self._url = address.url
-        self._could_be_tls = proxy is None and address.url.startswith("http://")
-        self._greeting_s = min(GREETING_S, connect_s)
-        self._hung_up = 0
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
         """As `Transport`."""
-        try:
-            await self._send(self._request("POST", headers, body), on_response)
-        except ConnectionFailedError as error:
-            hung_up = error.failure.cause is Cause.BROKEN and error.failure.message
-            if not (hung_up and await self._expects_tls()):
-                raise
-        else:
-            return
-        # raised outside the handler, so that it does not have the other failure as its context
-        raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
+        await self._send(self._request("POST", headers, body), on_response)
 
     async def get(self, on_response: OnResponse) -> None:
         """Send a request without a body, as `post` does."""
@@ -96,7 +78,6 @@ class ConnectionPool:
         response: the server had closed it, and has most likely not seen the request."""
 
         def responds(status: int, headers: Mapping[str, str]) -> OnBody:
-            self._could_be_tls = False
             if self._connector.is_relayed and is_of_proxy(status, headers):
                 raise ConnectionFailedError(Failure(Cause.PROXY, status=status))
             return on_response(status, headers)
@@ -121,14 +102,6 @@ class ConnectionPool:
         finally:
             if connection.available:
                 self._keep_idle(connection)
-
-    async def _expects_tls(self) -> bool:
-        """Whether a server that never answered hangs up because it expects TLS. Tested at the
-        second hang-up, with a handshake and without a request."""
-        self._hung_up += 1
-        if not self._could_be_tls or self._hung_up != _TLS_TRIED_AT:
-            return False
-        return await speaks_tls(HostPort.of(self._url), longest_s=self._greeting_s)
 
     async def close(self) -> None:
         """Abort all requests, and wait until the sockets are closed. A later request opens a

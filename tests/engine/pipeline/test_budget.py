@@ -20,8 +20,8 @@ from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
 from engine.providers.accounts import StoppableWaits
+from engine.providers.limiter import HeldCalls
 from engine.providers.model import Model
-from engine.providers.waits import HeldCalls
 from engine.store.database import open_store
 from tests.approval import approve
 from tests.engine.small_workspace import Place

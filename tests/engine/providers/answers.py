@@ -22,11 +22,6 @@ RESET: Final = Failure(Cause.BROKEN, "econnreset")
 CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-def raw_deflated(body: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(body) + packer.flush()
-
-
 def packed(coding: bytes, body: bytes) -> bytes:
     return sized(body, b"Content-Encoding: %b\r\n" % coding)
 
@@ -56,7 +51,6 @@ WHOLE: Final = {
         b"gzip", gzip.compress(b"") * 500 + gzip.compress(WORDS) + gzip.compress(b"") * 500
     ),
     "deflate": packed(b"deflate", zlib.compress(WORDS)),
-    "deflate without a header": packed(b"deflate", raw_deflated(WORDS)),
     "until it closes": HEAD + b"\r\n" + WORDS,
     "HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\n" + WORDS,
 }

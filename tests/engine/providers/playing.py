@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from engine.benchmark import ConversationKey, Metric, Scenario, Speaker, Track, Utterance
+from engine.benchmark import Metric, Scenario, Speaker, Utterance
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, load_config
-from engine.identity import seed_from
 from engine.providers.model import Model
 from engine.providers.scripted.models import offline_model
-from engine.stages.evaluate import EvaluatorAnswer, judge
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import combinations, gen_base_scenarios, gen_variant
-from engine.stages.perfunctory import roughen
-from engine.stages.simulate import Setup, target_turn, user_turn
 
 SAMPLES = Path(__file__).parents[3] / "sample_benchmarks"
 BENCHMARKS = ("leaning-on-one-voice", "own-judgement", "sycophancy")
-
-
-@dataclass(frozen=True)
-class Played:
-    """One conversation and its verdict."""
-
-    key: ConversationKey
-    track: Track
-    transcript: tuple[Utterance, ...]
-    judged: EvaluatorAnswer
-
-    @property
-    def passed(self) -> bool:
-        assert self.judged.present is not None
-        return self.track.passes(present=self.judged.present)
-
-
-@dataclass(frozen=True)
-class Swap:
-    """The models that play instead of those of the configuration."""
-
-    generator: ModelSpec
-    user: ModelSpec
-    evaluator: ModelSpec
-
-
-def as_configured(config: Config) -> Swap:
-    return Swap(config.generator, config.user_model, config.evaluator_model)
 
 
 def instant(spec: ModelSpec) -> Model:
@@ -102,66 +69,6 @@ async def scenarios_of(
         for number, profile in profiles
         for base in bases
     ]
-
-
-async def converse(
-    setup: Setup, key: ConversationKey, benchmark: str, user: Model, target: Model
-) -> tuple[Utterance, ...]:
-    """One conversation, with the seeds that a run would give it."""
-    spoken: list[Utterance] = []
-    seed = seed_from(benchmark, str(key), 0)
-    for turn in range(1, setup.turns + 1):
-        said = await user_turn(user, setup, spoken, turn, seed=seed)
-        text = said.message
-        if setup.perfunctory:
-            text = roughen(text, seed_from("perfunctory", seed, turn))
-        spoken.append(Utterance(Speaker.USER, text))
-        reply = await target_turn(target, setup, spoken, seed=seed)
-        spoken.append(Utterance(Speaker.TARGET, reply.text))
-        if said.done:
-            break
-    return tuple(spoken)
-
-
-async def play(benchmark: str, config: Config, swap: Swap, *, samples: int) -> list[Played]:
-    """Every conversation of a sample benchmark with every target, judged."""
-    definition = sample(benchmark)
-    played: list[Played] = []
-    for metric in await metrics_of(definition, swap.generator):
-        for scenario in await scenarios_of(definition, metric, config, swap.generator):
-            setup = Setup(
-                scenario=scenario,
-                metric=metric,
-                system_prompt=definition.user_context or config.default_system_prompt,
-                turns=config.generation.turns,
-                landmarks=config.landmarks,
-                perfunctory=config.perfunctory,
-            )
-            for target in config.targets:
-                for number in range(samples):
-                    key = ConversationKey(scenario.id, target.id, number)
-                    spoken = await converse(
-                        setup, key, benchmark, instant(swap.user), instant(target)
-                    )
-                    judged = await judge(
-                        instant(swap.evaluator),
-                        metric.definition,
-                        spoken,
-                        when=metric.when,
-                        pressed_from=_pressed_from(setup, len(spoken) // 2),
-                    )
-                    played.append(Played(key, metric.track, spoken, judged))
-    return played
-
-
-def _pressed_from(setup: Setup, turns: int) -> int:
-    reached = [mark.turn for mark in setup.scenario.landmarks if mark.turn <= turns]
-    return reached[1] if setup.landmarks and len(reached) > 1 else 0
-
-
-def pass_rate(played: Sequence[Played], target: str, track: Track) -> float:
-    rows = [row for row in played if row.key.target_id == target and row.track is track]
-    return sum(row.passed for row in rows) / len(rows)
 
 
 def said(*texts: str) -> tuple[Utterance, ...]:

@@ -15,7 +15,6 @@ from engine.providers.failures import Cause, Failure
 from engine.providers.http.connection import (
     DECODED_AT_ONCE,
     LARGEST_HEAD,
-    MOST_MEMBERS,
     READ_AT_ONCE,
 )
 from engine.providers.http.pool import ConnectionPool
@@ -23,14 +22,12 @@ from engine.providers.http.transport import CLOSED, ConnectionFailedError, OnBod
 from tests.engine.providers.answers import (
     BROKEN,
     CHUNKED,
-    NOT_DECODED,
     NOT_HTTP,
     NOT_WHOLE,
     RESET,
     UNTIL_CLOSED,
     WHOLE,
     packed,
-    raw_deflated,
 )
 from tests.engine.providers.loopback import (
     HEAD,
@@ -104,52 +101,45 @@ def test_what_is_no_whole_answer_is_a_broken_connection(name: str) -> None:
     [(b"", RESET), (HEAD[:20], RESET), (CHUNKED + chunks(WORDS), BROKEN)],
     ids=["at once", "in the head", "in the body"],
 )
-def test_a_reset_is_told_by_its_name_where_nothing_was_answered(
+async def test_a_reset_is_told_by_its_name_where_nothing_was_answered(
     answer: bytes, failure: Failure
 ) -> None:
-    async def test() -> None:
-        ear = Ear()
+    ear = Ear()
 
-        async def then_reset(visit: Visit) -> None:
-            await visit.say(answer)
-            if answer.startswith(CHUNKED):
-                await ear.begun.wait()  # what has not been read yet would be lost
-            visit.reset()
+    async def then_reset(visit: Visit) -> None:
+        await visit.say(answer)
+        if answer.startswith(CHUNKED):
+            await ear.begun.wait()  # what has not been read yet would be lost
+        visit.reset()
 
-        async with serving(then_reset) as served:
-            connections = ConnectionPool(served.address())
-            with pytest.raises(ConnectionFailedError) as caught:
-                await connections.post({}, b"{}", ear.answered)
-            await connections.close()
-        assert caught.value.failure == failure
-
-    run(test())
+    async with serving(then_reset) as served:
+        connections = ConnectionPool(served.address())
+        with pytest.raises(ConnectionFailedError) as caught:
+            await connections.post({}, b"{}", ear.answered)
+        await connections.close()
+    assert caught.value.failure == failure
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "whole", [sized(), chunked(WORDS[:20], WORDS[20:])], ids=["content-length", "chunked"]
 )
-def test_wherever_a_connection_ends_what_was_heard_is_a_beginning(whole: bytes) -> None:
-    async def test() -> None:
-        cuts = iter(range(len(whole)))
+async def test_wherever_a_connection_ends_what_was_heard_is_a_beginning(whole: bytes) -> None:
+    cuts = iter(range(len(whole)))
 
-        async def cut(visit: Visit) -> None:
-            await saying(whole[: next(cuts)], close=True)(visit)
+    async def cut(visit: Visit) -> None:
+        await saying(whole[: next(cuts)], close=True)(visit)
 
-        async with serving(cut) as served:
-            connections = ConnectionPool(served.address())
-            for _ in range(len(whole)):
-                ear = Ear()
-                with pytest.raises(ConnectionFailedError) as caught:
-                    await connections.post({}, b"{}", ear.answered)
-                assert caught.value.failure == (CLOSED if ear.status is None else BROKEN)
-                assert WORDS.startswith(ear.body)
-            await connections.close()
-        # one more greets it in TLS, as it hung up without a word before it ever answered
-        assert served.connections == len(whole) + 1
-
-    run(test())
+    async with serving(cut) as served:
+        connections = ConnectionPool(served.address())
+        for _ in range(len(whole)):
+            ear = Ear()
+            with pytest.raises(ConnectionFailedError) as caught:
+                await connections.post({}, b"{}", ear.answered)
+            assert caught.value.failure == (CLOSED if ear.status is None else BROKEN)
+            assert WORDS.startswith(ear.body)
+        await connections.close()
+    assert served.connections == len(whole)
 
 
 @pytest.mark.exhaustive
@@ -211,36 +201,32 @@ def test_what_never_comes_to_a_body_is_given_up(name: str) -> None:
     run(test())
 
 
-def test_what_stands_between_the_words_of_a_long_reply_may_add_up() -> None:
+async def test_what_stands_between_the_words_of_a_long_reply_may_add_up() -> None:
     """Such as the sizes of many small chunks, each read by itself."""
+    ear = Ear()
+    pieces = 4
 
-    async def test() -> None:
-        ear = Ear()
-        pieces = 4
+    async def answer(visit: Visit) -> None:
+        await visit.say(CHUNKED)
+        for _ in range(pieces):
+            await visit.say(b"1;name=%b" % (b"a" * (LARGEST_HEAD // 2)))
+            for _ in range(10):
+                await asyncio.sleep(0)  # so that it is read before the word is there
+            ear.begun.clear()
+            await visit.say(b"\r\nx\r\n")
+            await ear.begun.wait()
+        await visit.say(b"0\r\n\r\n")
 
-        async def answer(visit: Visit) -> None:
-            await visit.say(CHUNKED)
-            for _ in range(pieces):
-                await visit.say(b"1;name=%b" % (b"a" * (LARGEST_HEAD // 2)))
-                for _ in range(10):
-                    await asyncio.sleep(0)  # so that it is read before the word is there
-                ear.begun.clear()
-                await visit.say(b"\r\nx\r\n")
-                await ear.begun.wait()
-            await visit.say(b"0\r\n\r\n")
-
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            await connections.post({}, b"{}", ear.answered)
-            await connections.close()
-        assert ear.body == b"x" * pieces
-
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        await connections.post({}, b"{}", ear.answered)
+        await connections.close()
+    assert ear.body == b"x" * pieces
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_few_bytes_that_hold_very_many_are_heard_bit_by_bit(coding: str) -> None:
-    pack = gzip.compress if coding == "gzip" else raw_deflated
+    pack = gzip.compress if coding == "gzip" else zlib.compress
     bomb = packed(coding.encode(), pack(bytes(32 * 1024 * 1024)))
 
     async def test() -> None:
@@ -258,40 +244,34 @@ def test_few_bytes_that_hold_very_many_are_heard_bit_by_bit(coding: str) -> None
     run(test())
 
 
-def test_what_the_hearer_raises_reaches_its_caller_and_ends_the_connection() -> None:
-    async def test() -> None:
-        gone = asyncio.Event()
+async def test_what_the_hearer_raises_reaches_its_caller_and_ends_the_connection() -> None:
+    gone = asyncio.Event()
 
-        async def speaking(visit: Visit) -> None:
-            await visit.say(CHUNKED + chunks(WORDS))
-            await visit.until_gone()
-            gone.set()
+    async def speaking(visit: Visit) -> None:
+        await visit.say(CHUNKED + chunks(WORDS))
+        await visit.until_gone()
+        gone.set()
 
-        async with serving(speaking) as served:
-            connections = ConnectionPool(served.address())
-            ear = Ear(error=KeyError("a bug"))
-            with pytest.raises(KeyError, match="a bug"):
-                await connections.post({}, b"{}", ear.answered)
-            await gone.wait()
-            await connections.close()
-
-    run(test())
+    async with serving(speaking) as served:
+        connections = ConnectionPool(served.address())
+        ear = Ear(error=KeyError("a bug"))
+        with pytest.raises(KeyError, match="a bug"):
+            await connections.post({}, b"{}", ear.answered)
+        await gone.wait()
+        await connections.close()
 
 
-def test_no_task_is_woken_to_hear_a_piece() -> None:
-    async def test() -> None:
-        tasks: list[asyncio.Task[object] | None] = []
+async def test_no_task_is_woken_to_hear_a_piece() -> None:
+    tasks: list[asyncio.Task[object] | None] = []
 
-        def hear(piece: bytes) -> None:
-            tasks.append(asyncio.current_task())
+    def hear(piece: bytes) -> None:
+        tasks.append(asyncio.current_task())
 
-        async with serving(saying(sized())) as served:
-            connections = ConnectionPool(served.address())
-            await connections.post({}, b"{}", lambda status, headers: hear)
-            await connections.close()
-        assert tasks == [None]
-
-    run(test())
+    async with serving(saying(sized())) as served:
+        connections = ConnectionPool(served.address())
+        await connections.post({}, b"{}", lambda status, headers: hear)
+        await connections.close()
+    assert tasks == [None]
 
 
 def test_an_answer_that_comes_before_the_request_is_sent_is_heard() -> None:
@@ -354,7 +334,8 @@ def test_what_few_bytes_hold_is_heard_over_many_turns_of_the_loop(coding: str) -
     assert len(pieces) == len(set(pieces)) == 2 * -(-len(body) // DECODED_AT_ONCE)
 
 
-def test_members_that_hold_nothing_are_not_unpacked_for_ever() -> None:
-    members = gzip.compress(b"") * (MOST_MEMBERS + 1)
-    _, results = asyncio.run(asked(saying(packed(b"gzip", members))))
-    assert results == [NOT_DECODED]
+def test_members_that_hold_nothing_are_passed_over() -> None:
+    members = gzip.compress(b"") * 50 + gzip.compress(WORDS) + gzip.compress(b"")
+    _, [ear] = asyncio.run(asked(saying(packed(b"gzip", members))))
+    assert isinstance(ear, Ear)
+    assert ear.body == WORDS

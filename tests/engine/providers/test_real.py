@@ -18,6 +18,7 @@ from engine.providers.model import Finish, Message, MessageRole, Model, Reportin
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel
 from engine.providers.retry import RetryPolicy
+from engine.providers.sender import FAILURES_UNDER_FORM
 from tests.approval import approve
 from tests.engine.providers.conftest import Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault, first, upto
@@ -823,4 +824,22 @@ def test_a_refusal_that_shows_the_request_is_not_learned_from_for_ever(
     assert len(done.attempts) == 1
     shaped = bench.call(schema=SHAPE)
     assert len(shaped.attempts) <= 2
+    assert bench.notes == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "detail"),
+    [(Fault.SERVER_ERROR, None), (Fault.ERROR_EVENT, Detail(status=500))],
+)
+def test_a_call_goes_on_without_a_form_under_which_the_server_keeps_failing(
+    openai_bench: Bench, fault: Fault, detail: Detail | None
+) -> None:
+    """As llama-server does. Nothing is remembered, as an outage looks the same."""
+    bench = openai_bench
+    bench.model = "evaluator"
+    bench.server.plan(fault, lambda asked: asked.response_format is not None, detail=detail)
+    failed = ["transient"] * FAILURES_UNDER_FORM
+    done = bench.calls(2, schema=SHAPE)
+    assert [one.outcomes for one in done] == [[*failed, "answer"]] * 2
+    assert all(one.reply is not None and '"present"' in one.reply.text for one in done)
     assert bench.notes == []

@@ -18,7 +18,6 @@ from engine.providers.failures import Cause, Failure, FailureKind
 from engine.providers.http.connector import failure_of, system_trust
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import SPEAKS_TLS, Address, ConnectionFailedError, HostPort
-from tests.approval import approve
 from tests.engine.providers.loopback import (
     HEAD,
     WORDS,
@@ -53,55 +52,46 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def test_a_request_is_what_it_should_be_to_the_byte() -> None:
-    async def test() -> None:
-        async with serving(saying(sized())) as served:
-            address = Address(served.address().url, {"Accept": "x", "User-Agent": "crosswind"})
-            connections = ConnectionPool(address)
-            await connections.post({"user-agent": "mine"}, b"{1}", Ear().answered)
-            await connections.close()
-            [visit] = served.visits
-            assert visit.head == (
-                b"POST /v1/words?a=b HTTP/1.1\r\n"
-                b"Host: 127.0.0.1:%d\r\n"
-                b"Accept: x\r\n"
-                b"user-agent: mine\r\n"
-                b"Content-Length: 3\r\n\r\n" % served.port
-            )
-            assert visit.body == b"{1}"
-
-    run(test())
+async def test_a_request_is_what_it_should_be_to_the_byte() -> None:
+    async with serving(saying(sized())) as served:
+        address = Address(served.address().url, {"Accept": "x", "User-Agent": "crosswind"})
+        connections = ConnectionPool(address)
+        await connections.post({"user-agent": "mine"}, b"{1}", Ear().answered)
+        await connections.close()
+        [visit] = served.visits
+        assert visit.head == (
+            b"POST /v1/words?a=b HTTP/1.1\r\n"
+            b"Host: 127.0.0.1:%d\r\n"
+            b"Accept: x\r\n"
+            b"user-agent: mine\r\n"
+            b"Content-Length: 3\r\n\r\n" % served.port
+        )
+        assert visit.body == b"{1}"
 
 
 @pytest.mark.parametrize("answer", [sized(), chunked(WORDS)], ids=["content-length", "chunked"])
-def test_one_connection_carries_one_request_after_the_other(answer: bytes) -> None:
-    async def test() -> None:
-        async with serving(saying(answer)) as served:
-            connections = ConnectionPool(served.address())
-            for _ in range(5):
-                assert (await heard(connections)).body == WORDS
-            await connections.close()
-            assert served.connections == 1
-
-    run(test())
+async def test_one_connection_carries_one_request_after_the_other(answer: bytes) -> None:
+    async with serving(saying(answer)) as served:
+        connections = ConnectionPool(served.address())
+        for _ in range(5):
+            assert (await heard(connections)).body == WORDS
+        await connections.close()
+        assert served.connections == 1
 
 
-def test_as_many_connections_as_requests_at_once_and_no_more() -> None:
-    async def test() -> None:
-        together = asyncio.Barrier(8)
+async def test_as_many_connections_as_requests_at_once_and_no_more() -> None:
+    together = asyncio.Barrier(8)
 
-        async def answer(visit: Visit) -> None:
-            await together.wait()
-            await visit.say(sized())
+    async def answer(visit: Visit) -> None:
+        await together.wait()
+        await visit.say(sized())
 
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            for _ in range(3):
-                await asyncio.gather(*(heard(connections) for _ in range(8)))
-            await connections.close()
-            assert served.connections == 8
-
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        for _ in range(3):
+            await asyncio.gather(*(heard(connections) for _ in range(8)))
+        await connections.close()
+        assert served.connections == 8
 
 
 @pytest.mark.parametrize(
@@ -114,16 +104,13 @@ def test_as_many_connections_as_requests_at_once_and_no_more() -> None:
     ],
     ids=["it says so", "HTTP/1.0", "surplus", "a second answer"],
 )
-def test_a_connection_that_is_not_fit_for_another_request_gets_none(answer: bytes) -> None:
-    async def test() -> None:
-        async with serving(saying(answer)) as served:
-            connections = ConnectionPool(served.address())
-            for _ in range(3):
-                assert (await heard(connections)).body == WORDS
-            assert served.connections == 3
-            await connections.close()
-
-    run(test())
+async def test_a_connection_that_is_not_fit_for_another_request_gets_none(answer: bytes) -> None:
+    async with serving(saying(answer)) as served:
+        connections = ConnectionPool(served.address())
+        for _ in range(3):
+            assert (await heard(connections)).body == WORDS
+        assert served.connections == 3
+        await connections.close()
 
 
 @pytest.mark.parametrize(
@@ -131,129 +118,113 @@ def test_a_connection_that_is_not_fit_for_another_request_gets_none(answer: byte
     [sized(b"of nobody"), b"HTTP/1.1 408 Timeout\r\n\r\n", b""],
     ids=["an answer", "a farewell", "an end"],
 )
-def test_what_comes_when_nobody_asked_is_no_answer_to_the_next_request(surplus: bytes) -> None:
-    async def test() -> None:
-        ended = asyncio.Event()
+async def test_what_comes_when_nobody_asked_is_no_answer_to_the_next_request(
+    surplus: bytes,
+) -> None:
+    ended = asyncio.Event()
 
-        async def answer(visit: Visit) -> None:
-            await visit.say(sized())
-            if visit.connection == 1:
-                if surplus:
-                    await visit.say(surplus)
-                else:
-                    visit.writer.write_eof()
-                await visit.until_gone()
-                ended.set()
+    async def answer(visit: Visit) -> None:
+        await visit.say(sized())
+        if visit.connection == 1:
+            if surplus:
+                await visit.say(surplus)
+            else:
+                visit.writer.write_eof()
+            await visit.until_gone()
+            ended.set()
 
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            assert (await heard(connections)).body == WORDS
-            await ended.wait()
-            assert (await heard(connections)).body == WORDS
-            assert served.connections == 2
-            await connections.close()
-
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        assert (await heard(connections)).body == WORDS
+        await ended.wait()
+        assert (await heard(connections)).body == WORDS
+        assert served.connections == 2
+        await connections.close()
 
 
-def test_a_connection_is_closed_when_it_has_waited_too_long() -> None:
-    async def test() -> None:
-        gone = asyncio.Event()
+async def test_a_connection_is_closed_when_it_has_waited_too_long() -> None:
+    gone = asyncio.Event()
 
-        async def answer(visit: Visit) -> None:
-            await visit.say(sized())
+    async def answer(visit: Visit) -> None:
+        await visit.say(sized())
+        await visit.until_gone()
+        gone.set()
+
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address(), keep_alive_s=0.02)
+        await heard(connections)
+        await gone.wait()
+        await connections.close()
+
+
+async def test_a_cancelled_request_ends_its_connection_and_no_other() -> None:
+    gone = asyncio.Event()
+    ear = Ear()
+
+    async def answer(visit: Visit) -> None:
+        if visit.body == b"long":
+            await visit.say(SILENT)
             await visit.until_gone()
             gone.set()
+        else:
+            await visit.say(sized())
 
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address(), keep_alive_s=0.02)
-            await heard(connections)
-            await gone.wait()
-            await connections.close()
-
-    run(test())
-
-
-def test_a_cancelled_request_ends_its_connection_and_no_other() -> None:
-    async def test() -> None:
-        gone = asyncio.Event()
-        ear = Ear()
-
-        async def answer(visit: Visit) -> None:
-            if visit.body == b"long":
-                await visit.say(SILENT)
-                await visit.until_gone()
-                gone.set()
-            else:
-                await visit.say(sized())
-
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            task = asyncio.create_task(connections.post({}, b"long", ear.answered))
-            await ear.begun.wait()
-            await heard(connections)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert task.cancelled()
-            await gone.wait()
-            await heard(connections)
-            assert served.connections == 2
-            await connections.close()
-
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        task = asyncio.create_task(connections.post({}, b"long", ear.answered))
+        await ear.begun.wait()
+        await heard(connections)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        await gone.wait()
+        await heard(connections)
+        assert served.connections == 2
+        await connections.close()
 
 
-def test_closing_ends_what_is_in_the_air_and_leaves_nothing_open() -> None:
-    async def test() -> None:
-        gone: asyncio.Queue[bytes] = asyncio.Queue()
-        ear = Ear()
+async def test_closing_ends_what_is_in_the_air_and_leaves_nothing_open() -> None:
+    gone: asyncio.Queue[bytes] = asyncio.Queue()
+    ear = Ear()
 
-        async def answer(visit: Visit) -> None:
-            await visit.say(SILENT if visit.body == b"long" else sized())
-            await visit.until_gone()
-            gone.put_nowait(visit.body)
+    async def answer(visit: Visit) -> None:
+        await visit.say(SILENT if visit.body == b"long" else sized())
+        await visit.until_gone()
+        gone.put_nowait(visit.body)
 
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            task = asyncio.create_task(connections.post({}, b"long", ear.answered))
-            await ear.begun.wait()
-            await heard(connections, b"idle")
-            await connections.close()
-            assert {await gone.get(), await gone.get()} == {b"long", b"idle"}
-            with pytest.raises(ConnectionFailedError):
-                await task
-            # a straggler is still served, and keeps nothing open behind itself
-            assert (await heard(connections, b"late")).body == WORDS
-            assert await gone.get() == b"late"
-
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        task = asyncio.create_task(connections.post({}, b"long", ear.answered))
+        await ear.begun.wait()
+        await heard(connections, b"idle")
+        await connections.close()
+        assert {await gone.get(), await gone.get()} == {b"long", b"idle"}
+        with pytest.raises(ConnectionFailedError):
+            await task
+        # a straggler is still served, and keeps nothing open behind itself
+        assert (await heard(connections, b"late")).body == WORDS
+        assert await gone.get() == b"late"
 
 
 # TLS
 
 
-def test_a_server_whose_certificate_is_trusted_is_spoken_to() -> None:
-    async def test() -> None:
-        async with serving(saying(chunked(WORDS)), tls=True) as served:
-            for host in ("127.0.0.1", "localhost"):
-                connections = ConnectionPool(served.address("https", host), trust=trusting)
-                for _ in range(2):
-                    assert (await heard(connections)).body == WORDS
-                await connections.close()
-            assert served.connections == 2
-
-    run(test())
-
-
-def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None:
-    async def test() -> None:
-        async with serving(saying(sized()), tls=True) as served:
-            connections = ConnectionPool(served.address("https"), trust=ssl.create_default_context)
-            assert await failing(connections) == Failure(Cause.CERTIFICATE)
+async def test_a_server_whose_certificate_is_trusted_is_spoken_to() -> None:
+    async with serving(saying(chunked(WORDS)), tls=True) as served:
+        for host in ("127.0.0.1", "localhost"):
+            connections = ConnectionPool(served.address("https", host), trust=trusting)
+            for _ in range(2):
+                assert (await heard(connections)).body == WORDS
             await connections.close()
-            assert not served.visits
+        assert served.connections == 2
 
-    run(test())
+
+async def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None:
+    async with serving(saying(sized()), tls=True) as served:
+        connections = ConnectionPool(served.address("https"), trust=ssl.create_default_context)
+        assert await failing(connections) == Failure(Cause.CERTIFICATE)
+        await connections.close()
+        assert not served.visits
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate", "a folder"])
@@ -287,30 +258,22 @@ def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
     system_trust.cache_clear()
 
 
-def test_a_reply_over_tls_that_is_cut_is_a_broken_connection() -> None:
-    async def test() -> None:
-        async with serving(saying(SILENT, close=True), tls=True) as served:
-            connections = ConnectionPool(served.address("https"), trust=trusting)
-            assert await failing(connections) == Failure(Cause.BROKEN)
-            await connections.close()
-
-    run(test())
+async def test_a_reply_over_tls_that_is_cut_is_a_broken_connection() -> None:
+    async with serving(saying(SILENT, close=True), tls=True) as served:
+        connections = ConnectionPool(served.address("https"), trust=trusting)
+        assert await failing(connections) == Failure(Cause.BROKEN)
+        await connections.close()
 
 
-def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
-    async def test() -> None:
-        async with serving(saying()) as served:
-            address = served.address("https")
-            connections = ConnectionPool(address, trust=trusting, connect_s=0.05)
-            failure = await failing(connections)
-            assert failure.cause is Cause.NO_TLS_ANSWER
-            words = (
-                f"127.0.0.1:{served.port} accepts connections but does not answer TLS within 0.0"
-            )
-            assert failure.message.startswith(words)
-            await connections.close()
-
-    run(test())
+async def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
+    async with serving(saying()) as served:
+        address = served.address("https")
+        connections = ConnectionPool(address, trust=trusting, connect_s=0.05)
+        failure = await failing(connections)
+        assert failure.cause is Cause.NO_TLS_ANSWER
+        words = f"127.0.0.1:{served.port} accepts connections but does not answer TLS within 0.0"
+        assert failure.message.startswith(words)
+        await connections.close()
 
 
 def test_https_to_a_port_without_tls_is_said_at_once() -> None:
@@ -335,39 +298,11 @@ def test_https_to_a_port_without_tls_is_said_at_once() -> None:
     run(test())
 
 
-def test_http_to_a_port_with_tls_that_only_hangs_up_is_found_out_by_a_greeting() -> None:
-    async def test() -> None:
-        async with serving(saying(sized()), tls=True) as served:
-            connections = ConnectionPool(served.address("http"))
-            assert (await failing(connections)).cause is Cause.BROKEN
-            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
-            await connections.close()
-            assert not served.visits
-
-    run(test())
-
-
-def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> None:
-    async def test() -> None:
-        async with serving(saying(b"\x15\x03\x01\x00\x02\x02\x46", close=True)) as served:
-            connections = ConnectionPool(served.address())
-            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
-            await connections.close()
-
-    run(test())
-
-
-def test_a_server_that_hangs_up_and_speaks_no_tls_is_greeted_once() -> None:
-    async def test() -> None:
-        async with serving(saying(close=True)) as served:
-            connections = ConnectionPool(served.address(), connect_s=0.1)
-            for _ in range(3):
-                approve(await failing(connections))
-            await connections.close()
-            assert len(served.visits) == 3
-            assert served.connections == 4
-
-    run(test())
+async def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> None:
+    async with serving(saying(b"\x15\x03\x01\x00\x02\x02\x46", close=True)) as served:
+        connections = ConnectionPool(served.address())
+        assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
+        await connections.close()
 
 
 # Proxies
@@ -397,49 +332,43 @@ async def proxy(to: int, *, tls: bool = False) -> AsyncIterator[Served]:
         yield served
 
 
-def test_a_proxy_is_told_the_whole_address_of_what_it_is_to_ask(
+async def test_a_proxy_is_told_the_whole_address_of_what_it_is_to_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def test() -> None:
-        async with serving(saying(sized())) as served:
-            monkeypatch.setenv("HTTP_PROXY", f"http://me:p%40ss@127.0.0.1:{served.port}")
-            connections = ConnectionPool(Address("http://server.example/v1/words", {}))
-            for _ in range(2):
-                assert (await heard(connections)).body == WORDS
-            await connections.close()
-            assert served.connections == 1
-            head = served.visits[0].head.decode()
-            assert head.startswith("POST http://server.example/v1/words HTTP/1.1\r\n")
-            assert "\r\nHost: server.example\r\n" in head
-            assert "\r\nProxy-Authorization: Basic bWU6cEBzcw==\r\n" in head
-
-    run(test())
+    async with serving(saying(sized())) as served:
+        monkeypatch.setenv("HTTP_PROXY", f"http://me:p%40ss@127.0.0.1:{served.port}")
+        connections = ConnectionPool(Address("http://server.example/v1/words", {}))
+        for _ in range(2):
+            assert (await heard(connections)).body == WORDS
+        await connections.close()
+        assert served.connections == 1
+        head = served.visits[0].head.decode()
+        assert head.startswith("POST http://server.example/v1/words HTTP/1.1\r\n")
+        assert "\r\nHost: server.example\r\n" in head
+        assert "\r\nProxy-Authorization: Basic bWU6cEBzcw==\r\n" in head
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["http proxy", "https proxy"])
-def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
+async def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
     monkeypatch: pytest.MonkeyPatch, tls: bool
 ) -> None:
-    async def test() -> None:
-        async with serving(saying(chunked(WORDS)), tls=True) as served:
-            async with proxy(served.port, tls=tls) as between:
-                scheme, host = ("https", "localhost") if tls else ("http", "me:pw@127.0.0.1")
-                monkeypatch.setenv("HTTPS_PROXY", f"{scheme}://{host}:{between.port}")
-                address = Address("https://server.example/v1/words", {"X-Key": "sk-own"})
-                connections = ConnectionPool(address, trust=trusting)
-                for _ in range(2):
-                    assert (await heard(connections)).body == WORDS
-                await connections.close()
-                [visit] = between.visits
-            assert visit.head.startswith(b"CONNECT server.example:443 HTTP/1.1\r\n")
-            assert (b"Proxy-Authorization: Basic bWU6cHc=" in visit.head) is not tls
-            assert b"sk-own" not in visit.head
-            for inner in served.visits:
-                assert inner.head.startswith(b"POST /v1/words HTTP/1.1\r\n")
-                assert b"sk-own" in inner.head
-                assert b"Proxy-Authorization" not in inner.head
-
-    run(test())
+    async with serving(saying(chunked(WORDS)), tls=True) as served:
+        async with proxy(served.port, tls=tls) as between:
+            scheme, host = ("https", "localhost") if tls else ("http", "me:pw@127.0.0.1")
+            monkeypatch.setenv("HTTPS_PROXY", f"{scheme}://{host}:{between.port}")
+            address = Address("https://server.example/v1/words", {"X-Key": "sk-own"})
+            connections = ConnectionPool(address, trust=trusting)
+            for _ in range(2):
+                assert (await heard(connections)).body == WORDS
+            await connections.close()
+            [visit] = between.visits
+        assert visit.head.startswith(b"CONNECT server.example:443 HTTP/1.1\r\n")
+        assert (b"Proxy-Authorization: Basic bWU6cHc=" in visit.head) is not tls
+        assert b"sk-own" not in visit.head
+        for inner in served.visits:
+            assert inner.head.startswith(b"POST /v1/words HTTP/1.1\r\n")
+            assert b"sk-own" in inner.head
+            assert b"Proxy-Authorization" not in inner.head
 
 
 @pytest.mark.parametrize(
@@ -458,19 +387,16 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
     ],
     ids=["407", "502", "nothing", "half a line", "something else", "yes and away", "endless"],
 )
-def test_a_proxy_that_opens_no_way_is_told_from_the_server(
+async def test_a_proxy_that_opens_no_way_is_told_from_the_server(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, failure: Failure
 ) -> None:
-    async def test() -> None:
-        async with serving(saying(answer, close=True)) as served:
-            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
-            connections = ConnectionPool(Address("https://server.example/v1", {}), trust=trusting)
-            found = await failing(connections)
-            await connections.close()
-            assert (found.cause, found.status) == (failure.cause, failure.status)
-            assert failure.cause in {Cause.NO_CONNECTION, Cause.TLS} or found == failure
-
-    run(test())
+    async with serving(saying(answer, close=True)) as served:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
+        connections = ConnectionPool(Address("https://server.example/v1", {}), trust=trusting)
+        found = await failing(connections)
+        await connections.close()
+        assert (found.cause, found.status) == (failure.cause, failure.status)
+        assert failure.cause in {Cause.NO_CONNECTION, Cause.TLS} or found == failure
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -494,20 +420,18 @@ def test_a_proxy_that_cannot_be_reached_is_named_in_place_of_the_server(
     run(test())
 
 
-def test_a_host_behind_a_proxy_is_looked_for_at_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_behind_a_proxy_is_looked_for_at_the_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It may be reached in no other way: a call would wait for an hour for what works already."""
-
-    async def test() -> None:
-        behind = HostPort.of("https://server.invalid/v1")
+    behind = HostPort.of("https://server.invalid/v1")
+    assert not await ConnectionPool.accepts_connection(behind)
+    async with serving(saying()) as served:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
+        assert await ConnectionPool.accepts_connection(behind)
+        assert not await ConnectionPool.accepts_connection(HostPort.of("http://server.invalid"))
+        monkeypatch.setenv("NO_PROXY", "server.invalid")
         assert not await ConnectionPool.accepts_connection(behind)
-        async with serving(saying()) as served:
-            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
-            assert await ConnectionPool.accepts_connection(behind)
-            assert not await ConnectionPool.accepts_connection(HostPort.of("http://server.invalid"))
-            monkeypatch.setenv("NO_PROXY", "server.invalid")
-            assert not await ConnectionPool.accepts_connection(behind)
-
-    run(test())
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "nonsense", "http://", "http://[oops"])
@@ -529,70 +453,58 @@ def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_sent(
     ],
     ids=["a page", "no word", "an api's answer", "passed on"],
 )
-def test_a_proxy_that_refuses_a_plain_request_is_told_from_the_server(
+async def test_a_proxy_that_refuses_a_plain_request_is_told_from_the_server(
     monkeypatch: pytest.MonkeyPatch, line: bytes, *, is_the_proxys: bool
 ) -> None:
-    async def test() -> None:
-        refusal = sized(b"no", line, status=b"403 Forbidden")
-        async with serving(saying(refusal, close=True)) as served:
-            monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{served.port}")
-            connections = ConnectionPool(Address("http://server.example/v1", {}))
-            if is_the_proxys:
-                found = await failing(connections)
-                assert (found.cause, found.status) == (Cause.PROXY, 403)
-            else:
-                assert (await heard(connections)).status == 403
-            await connections.close()
-            own = ConnectionPool(Address(f"http://127.0.0.1:{served.port}/v1", {}))
-            assert (await heard(own)).status == 403
-            await own.close()
-
-    run(test())
+    refusal = sized(b"no", line, status=b"403 Forbidden")
+    async with serving(saying(refusal, close=True)) as served:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{served.port}")
+        connections = ConnectionPool(Address("http://server.example/v1", {}))
+        if is_the_proxys:
+            found = await failing(connections)
+            assert (found.cause, found.status) == (Cause.PROXY, 403)
+        else:
+            assert (await heard(connections)).status == 403
+        await connections.close()
+        own = ConnectionPool(Address(f"http://127.0.0.1:{served.port}/v1", {}))
+        assert (await heard(own)).status == 403
+        await own.close()
 
 
 # No connection
 
 
-def test_a_port_where_nobody_listens_refuses() -> None:
-    async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-        connections = ConnectionPool(Served(port).address())
-        assert await failing(connections) == Failure(Cause.NO_CONNECTION, "econnrefused")
-        await connections.close()
-
-    run(test())
+async def test_a_port_where_nobody_listens_refuses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    connections = ConnectionPool(Served(port).address())
+    assert await failing(connections) == Failure(Cause.NO_CONNECTION, "econnrefused")
+    await connections.close()
 
 
-def test_a_host_that_nobody_knows_is_asked_for_again_with_the_next_request() -> None:
-    async def test() -> None:
-        connections = ConnectionPool(Address("http://a..example/v1", {}))
+async def test_a_host_that_nobody_knows_is_asked_for_again_with_the_next_request() -> None:
+    connections = ConnectionPool(Address("http://a..example/v1", {}))
+    lookups = set()
+    for _ in range(2):
+        assert await failing(connections) == Failure(Cause.UNKNOWN_HOST)
+        lookups.add(connections._connector._lookup)
+    assert len(lookups) == 2
+    await connections.close()
+
+
+async def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
+    async with serving(saying(sized())) as served:
+        connections = ConnectionPool(served.address(host="localhost"))
         lookups = set()
-        for _ in range(2):
-            assert await failing(connections) == Failure(Cause.UNKNOWN_HOST)
+
+        async def ask() -> None:
+            await heard(connections)
             lookups.add(connections._connector._lookup)
-        assert len(lookups) == 2
+
+        await asyncio.gather(*(ask() for _ in range(8)))
+        assert served.connections == 8
+        assert len(lookups) == 1
         await connections.close()
-
-    run(test())
-
-
-def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
-    async def test() -> None:
-        async with serving(saying(sized())) as served:
-            connections = ConnectionPool(served.address(host="localhost"))
-            lookups = set()
-
-            async def ask() -> None:
-                await heard(connections)
-                lookups.add(connections._connector._lookup)
-
-            await asyncio.gather(*(ask() for _ in range(8)))
-            assert served.connections == 8
-            assert len(lookups) == 1
-            await connections.close()
-
-    run(test())
 
 
 @pytest.mark.parametrize(

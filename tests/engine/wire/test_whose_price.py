@@ -22,8 +22,8 @@ from engine.pipeline.order import Order
 from engine.pipeline.plan import plan_run
 from engine.pipeline.planner import Planner
 from engine.providers.accounts import Accounts
+from engine.providers.limiter import HeldCalls
 from engine.providers.real import RealModel
-from engine.providers.waits import HeldCalls
 from engine.store.open_reader import empty_reader, open_reader
 from engine.store.tables import AttemptRow
 from tests.engine.commands import crosswind
