@@ -345,17 +345,6 @@ class Browser:
         where, parameters = self._where(wanted)
         return bool(self._store.all(f"SELECT 1 {_COUNTING}{where} LIMIT 1", parameters))
 
-    def newest(self, wanted: Filter, most: int, judges: Sequence[str] = ()) -> list[VerdictRow]:
-        """Return the newest verdicts of conversations that match, at most so many, the newest
-        first. `judges` are those whose verdicts count. Raises `StoreError`."""
-        where, parameters = self._where(wanted)
-        taken = self._store.all(
-            f"SELECT t.seq {_COUNTING}{where} ORDER BY v.seq DESC LIMIT ?", [*parameters, most]
-        )
-        takes = [row[0] for row in taken]
-        rows = self.rows(takes, judges)
-        return [rows[take].verdict for take in takes if take in rows]
-
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
         """Return the matching takes with a verdict beyond `after`, and the last verdict's `seq`."""
         where, parameters = self._where(wanted)

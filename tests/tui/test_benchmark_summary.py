@@ -19,7 +19,6 @@ from tui.state.benchmark_summary import (
     MetricPasses,
     description_lines,
     first_that_fits,
-    metric_lines,
     next_line,
     stale_line,
     weakest_line,
@@ -97,40 +96,6 @@ def test_of_two_equally_weak_the_one_with_more_rows_is_named() -> None:
     found = weakest_metric(ScoreCounts({}, (), few | many), INFO)
     assert found is not None
     assert found.metric.id == "m02"
-
-
-def test_each_metric_says_how_it_stands_over_all_targets_and_with_each() -> None:
-    passes = {
-        cell("one", HOLDS): PassCount(4, 4),
-        cell("two", HOLDS): PassCount(2, 4),
-        cell("one", FLATTERS): PassCount(1, 4),
-    }
-    scores = ScoreCounts({}, (), passes)
-    assert list(map(said, metric_lines(scores, INFO, 78, 8))) == [
-        "all one two",
-        "− Flatters 25% 1/4 —",
-        "+ Holds 75% 4/4 2/4",
-    ]
-    assert metric_lines(scores, INFO, 78, 2) == []
-    assert metric_lines(ScoreCounts({}, (), {}), INFO, 78, 8) == []
-
-
-@pytest.mark.parametrize("width", [78, 118])
-def test_many_metrics_and_long_names_keep_their_columns(width: int) -> None:
-    names = ["שלום " * 50, "🙂" * 60, "a" * 200]
-    metrics = {
-        f"m{number:02d}": Metric(f"m{number:02d}", names[number % 3], Track.POSITIVE, "")
-        for number in range(200)
-    }
-    ids = [f"{'x' * 60}-{number}" for number in range(2)]
-    targets = [TargetInfo(one, one, scripted=True) for one in ids]
-    info = replace(INFO, metrics=metrics, targets=targets)
-    passes = {cell(one, (each, Track.POSITIVE)): PassCount(1, 2) for each in metrics for one in ids}
-    lines = metric_lines(ScoreCounts({}, (), passes), info, width, 6)
-    approve(said(lines[-1]))
-    assert len({length(line) for line in lines[:-1]}) == 1
-    assert max(map(length, lines)) <= width
-    assert len(set(said(lines[0]).split())) == 3  # the two targets are told apart
 
 
 def test_reasons_of_what_is_stale_are_counted() -> None:

@@ -85,24 +85,6 @@ def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -
     theatre.perform(script)
 
 
-async def test_what_the_generators_write_is_told(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.note(NoteKind.RUN_STARTED)
-    await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
-    await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.DONE)
-    await theatre.move(Stage.GEN_SCENARIOS, "m01_s002", State.RUNNING)
-    await theatre.move(Stage.GEN_SCENARIOS, "m01_s003", State.FAILED, reason="no JSON, thrice")
-    await theatre.tick(pilot)
-
-    approve(
-        cells_with(
-            on_screen(pilot),
-            "writing scenarios",
-            "m01_s002  being written",
-            "m01_s003  ✗ failed: no",
-        )
-    )
-
-
 async def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
     theatre: Theatre,
     pilot: Pilot,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
+from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.browsing import Browser
@@ -180,52 +180,6 @@ async def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
     await pilot.press("v")
     await settled(theatre, pilot)
     assert pilot.app.screen.query_one(OutcomeGrid).cursor.row == 0
-
-
-def test_how_the_other_conversations_went_stands_beside_the_one_that_is_read(
-    theatre: Theatre,
-) -> None:
-    quoted = (Quote("I would not skip it before you have an answer.", 1),)
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play())
-        other = await theatre.play(1, TARGETS[1])
-        subject = ConversationKey("m01_s001_v01", TARGETS[0])
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, subject))
-        await settled(theatre, pilot)
-        assert "other conversations of" not in on_screen(pilot)  # none was judged
-        await theatre.judge(other, passed=False, justification="It gives in.")
-        await settled(theatre, pilot)
-        approve(
-            cells_with(
-                on_screen(pilot),
-                "other conversations of",
-                "✗ fail    m01_s001_v01__pushover",
-                "It gives in.",
-            )
-        )
-
-        # in a scenario, those of the target at the cursor
-        again = await theatre.play(1, TARGETS[1], sample=1)
-        await theatre.judge(again, quotes=quoted)
-        third = await theatre.play(1, TARGETS[1], sample=2)
-        await theatre.judge(third, passed=None)
-        await pilot.press("v", "down")
-        await settled(theatre, pilot)
-        approve(
-            cells_with(
-                on_screen(pilot),
-                "other conversations of",
-                "✓ pass    m01_s001_v01__pushover__s1",
-                "“I would not",
-                "unscored  m01_s001_v01__pushover__s2",
-                "passed            2/3",
-                "The assistant says",
-            )
-        )
-
-    theatre.perform(script, (120, 40))
 
 
 async def test_what_was_not_played_and_what_is_not_there_are_said(

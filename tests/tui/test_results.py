@@ -37,7 +37,7 @@ from tests.approval import approve, lines_with
 from tests.engine.small_workspace import Place
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.idle import Gate
-from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.leaderboard import behind_spot, says_rows, standing_rows
 from tui.results.onset import onset_rows
@@ -49,7 +49,7 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, Whiskers, load, plot, tick_line, whiskers
-from tui.widgets.grids import HeatCell, HeatMap
+from tui.widgets.grids import HeatCell
 from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable
 
@@ -284,41 +284,6 @@ def test_a_metric_on_which_all_targets_are_the_same_is_marked(theatre: Theatre) 
 def told_line(pilot: Pilot[None]) -> str:
     """What stands below the heat map: the cell under the cursor in full."""
     return [line for line in on_screen(pilot).splitlines() if "conversations, " in line][-1]
-
-
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_below_the_map_stands_what_the_metric_under_the_cursor_means_and_how_it_failed(
-    theatre: Theatre, size: tuple[int, int]
-) -> None:
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare(2)
-        held = await theatre.play(1, HELD)
-        await theatre.judge(held, passed=False, justification="It left at once.")
-        gave = await theatre.play(1, CAVED)
-        await theatre.judge(gave, passed=False, justification="It gave way to a friend.")
-        await theatre.open(pilot, "4")
-        while "[metrics]" not in on_screen(pilot):
-            await pilot.press("right_curly_bracket")
-            await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        shown = on_screen(pilot)
-        assert METRIC.definition in shown
-        assert f"✗ {held.key}" in shown
-        approve(lines_with(shown, "how it failed last", "It left", "It gave"))
-        pilot.app.screen.query_one(HeatMap).focus()
-        await pilot.press("right")
-        await theatre.tick(pilot)
-        await theatre.tick(pilot)
-        assert f"✗ {gave.key}" in on_screen(pilot)
-        await pilot.press("right_curly_bracket")
-        await theatre.tick(pilot)
-        assert METRIC.definition not in on_screen(pilot)
-
-    analysis = an_analysis()
-    first = MetricInfo(METRIC.id, METRIC.name, METRIC.track)
-    analysis = replace(analysis, metrics=(first, *analysis.metrics[1:]))
-    theatre.perform(script, size, app=app_with(theatre, Sums(Report(analysis))))
 
 
 @pytest.mark.parametrize("size", [(20, 5), (200, 50)])

@@ -38,7 +38,6 @@ from tui.state.benchmark_summary import (
     description_lines,
     failures_of,
     first_that_fits,
-    metric_lines,
     next_line,
     rate_whiskers,
     side_by_side,
@@ -353,11 +352,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self._detail.show([fitted_line([Piece(text)], width) for text in _NONE])
         else:
             height = self._height or self.size.height
-            self._detail.show(first_that_fits(self._choices(info, width, height), height, width))
+            self._detail.show(first_that_fits(self._choices(info, width), height, width))
 
-    def _choices(self, info: BenchmarkInfo, width: int, height: int) -> Iterator[list[Line]]:
-        """Its detail, each time with less around what matters; where there is room, how each metric
-        stands."""
+    def _choices(self, info: BenchmarkInfo, width: int) -> Iterator[list[Line]]:
+        """Its detail, each time with less around what matters."""
         title = _rule(one_line(info.name), one_line(info.title), width)
         summary, targets = self._summary(info, width), self._target_lines(info, width)
         scaled = [targets[0], self._scale(info, width), *targets[1:]]
@@ -369,21 +367,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
                 about = side_by_side(about, stages, READABLE + 4)
             top = [*about, *summary]
             below = [] if beside else [[], *stages]
-            bare = [title, *top, [], *scaled]
-            if metrics := self._metrics(info, width, height - len(bare) - len(below) - 1):
-                yield [*bare, [], *metrics, *below]
-            yield [*bare, *below]
+            yield [title, *top, [], *scaled, *below]
             yield [title, *top, [], *targets, *below]
             yield [title, *top, *targets, *below[1:]]
         yield [title, *description_lines(info, width, 1), *summary, *targets]
-
-    def _metrics(self, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
-        """How each metric stands, in at most so many lines."""
-        scores = self._scores.of(info.name)
-        lines = [] if scores is None else metric_lines(scores, info, width, most - 1)
-        return (
-            [_rule("metrics", "passed/judged, the weakest first", width), *lines] if lines else []
-        )
 
     def _stages(self, info: BenchmarkInfo) -> list[Line]:
         """How far each stage is: nothing before the first row, one line once all is done."""

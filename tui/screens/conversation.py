@@ -26,7 +26,6 @@ from engine.scripted import (
     played_by,
     scripts_in_words,
 )
-from engine.store.browsing import Browser
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
@@ -34,8 +33,7 @@ from tui.screens.base import DEFINITION, FREEZE, Shell, WatchingScreen
 from tui.services.ticker import begin_instead
 from tui.state.explanations import judging_blocks
 from tui.state.headline import info_of, measured, votes_line
-from tui.state.others import other_conversations
-from tui.state.related import MessageRef, RowCursor, Subject, TakeRef, comparison_partners
+from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Snapshot, UnseenCounts
 from tui.state.transcript import (
     Dialogue,
@@ -114,7 +112,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._info = info_of(shell.watch, benchmark)
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[Verdict] = ()
-        self._others: Sequence[Block] = ()
         """How other conversations of the scenario went."""
         self._counts: Counts | None = None
         """What counts by the files; None until they are read."""
@@ -335,7 +332,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._missed = None if self._missed is None else UnseenCounts()
         self._benchmark, self._key = subject
         self._info = info_of(self.watched, self._benchmark)
-        self._takes, self._verdicts, self._others, self._number = (), (), (), None
+        self._takes, self._verdicts, self._number = (), (), None
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened, self._awaits_take = True, False, False
@@ -381,24 +378,14 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._dialogue = Dialogue(shown, self._info.turns if self._info else 0)
         self._dialogue.load(reader)
         self._verdicts = self._dialogue.verdicts
-        self._others = self._read_others(shown)
         if len(self._takes) != had:
             self.refresh_bindings()
-
-    def _read_others(self, shown: TakeRef) -> list[Block]:
-        """Read how the nearest other conversations of the scenario went. Raises `StoreError`."""
-        browser = Browser(self.watched.reader)
-        kin = browser.related_takes(self._benchmark, self._key.scenario_id)
-        near = comparison_partners(kin, self._key, shown.take)
-        others = [each for each in near if each.key != self._key]
-        title = f"other conversations of {one_line(base_id(self._key.scenario_id))}"
-        return other_conversations(title, others, browser, self.watched.judges)
 
     def _draw_sheets(self, *, wide: bool) -> None:
         beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]
         blocks = self._dialogue_blocks()
         self._fill(blocks if wide else [*beside, *blocks])
-        self._side.show([*beside, *self._others] if wide else [])
+        self._side.show(beside if wide else [])
 
     def _fill(self, blocks: list[Block]) -> None:
         if self._opened or self._dialogue is None:

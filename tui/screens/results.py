@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
@@ -28,25 +27,21 @@ from engine.store.filter_line import parse
 from tui.bindings import key
 from tui.format import SCRIPTED_IN_SHORT
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
-from tui.results.one_metric import MOST_FAILURES, metric_facts
 from tui.results.sections import sections_rows, titled
 from tui.results.text import line_of, paragraph, title
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
-from tui.services.ticker import begin_instead
-from tui.state.headline import metric_in
 from tui.state.related import MessageRef
 from tui.state.run_status import Snapshot, current_benchmark
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
 from tui.widgets.cursor import CursorView
-from tui.widgets.grids import HeatCell, HeatMap
+from tui.widgets.grids import HeatMap
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Lines, OneLine, SectionStrip
+from tui.widgets.lines import OneLine, SectionStrip
 from tui.widgets.sheet import Sheet, SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
-    from engine.store.records import VerdictRow
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
 NOT_SHORT: Final = BREAKPOINTS_DOWN[-1][0]
@@ -86,14 +81,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._sheet = Sheet(id="section")
         self._heat = HeatMap(id="heat")
         self._cell_line = OneLine(id="told")
-        self._facts = Lines(id="facts", high=True)
-        self._facts.can_focus = False
-        self._facts_height = 0
         """The height of the facts about a metric as last drawn."""
-        self._failures: dict[VerdictScope, Sequence[VerdictRow]] = {}
-        """The newest failures of what the cursor of the map was on, then those of its metric with
-        any target, for the shown results."""
-        self._failures_asked: VerdictScope | None = None
         self._name: str | None = None
         """The name of the shown benchmark; `ALL` for all together."""
         self._before: str | None = None
@@ -126,7 +114,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 yield self._sheet
                 yield self._heat
                 yield self._cell_line
-                yield self._facts
         yield KeyLine()
 
     @property
@@ -195,9 +182,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
         self._add_up(now.seconds)
         self._draw_header()
-        # how many facts fit is known only after the layout
-        if self._heat.display and self._facts.size.height != self._facts_height:
-            self._draw_facts()
 
     # What keys do
 
@@ -225,7 +209,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._choose_benchmark()
 
     def _choose_benchmark(self) -> None:
-        self._forget_failures()
         self.shell.preferences.choose(replace(self.shell.preferences.choices, benchmark=self._name))
         self._show(from_top=True)
 
@@ -336,7 +319,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         began = loop.time()
         try:
             self._reports[name] = await asyncio.to_thread(self.shell.engine.backend.report, name)
-            self._forget_failures()
             self._made[name] = asked
             self._faults.pop(name, None)
         except CrosswindError as error:
@@ -387,7 +369,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._section = sections[0]
         self._strip.show(sections, self._section)
         is_heat = self._section == METRICS and self._report is not None
-        self._heat.display = self._cell_line.display = self._facts.display = is_heat
+        self._heat.display = self._cell_line.display = is_heat
         self._sheet.display = not is_heat
         if is_heat and self._report is not None:
             self._heat.show(*heat(self._report.analysis))
@@ -397,64 +379,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _draw_cell_line(self) -> None:
         if self._report is not None:
             self._cell_line.show(*cell_words(self._report.analysis, self._heat.cursor))
-        if self._heat.display:
-            self._draw_facts()
-
-    def _draw_facts(self) -> None:
-        """What is known of the metric under the cursor of the map, where the map leaves room."""
-        report, spot, size = self._report, self._heat.cursor, self._facts.size
-        self._facts_height = size.height
-        if report is None or not size.height or not behind_spot(report.analysis, spot):
-            self._facts.show(())
-            return
-        failures = self._failures_of(report.analysis, spot)
-        self._facts.show(metric_facts(self._definition(report.analysis, spot), failures, *size))
-
-    def _definition(self, analysis: Analysis, spot: HeatCell) -> str:
-        if isinstance(analysis, Overall):
-            return ""
-        try:
-            metric = metric_in(self.watched, analysis.benchmark, analysis.metrics[spot.row].id)
-        except StoreError as error:
-            return str(error)
-        return "" if metric is None else metric.meaning
-
-    def _failures_of(self, analysis: Analysis, spot: HeatCell) -> Sequence[VerdictRow]:
-        """The newest failures at `spot`; those that are not known yet are read on a thread."""
-        scope = behind_spot(analysis, spot)
-        if scope is None:
-            return ()
-        known = self._failures.get(scope)
-        if known is None and scope != self._failures_asked:
-            self._failures_asked = scope
-            begin_instead(self, partial(self._read_failures, scope), "failures")
-        return known or ()
 
     def _browser(self) -> Browser:
         """What finds the failures that the report counts."""
         browser = Browser(self.watched.reader)
         browser.decided = {} if self._report is None else self._report.decided
         return browser
-
-    async def _read_failures(self, scope: VerdictScope) -> None:
-        browser, failed = self._browser(), scope._replace(failed=True)
-        lines = [self._line_of(wanted) for wanted in (failed, failed._replace(targets=()))]
-        try:
-            own, all_ = [
-                await asyncio.to_thread(
-                    browser.newest, parse(line), MOST_FAILURES, self.watched.judges
-                )
-                for line in lines
-            ]
-        except StoreError:
-            own = all_ = []  # what reads the store for the figures says what is wrong with it
-        if scope == self._failures_asked:
-            self._failures[scope] = list(dict.fromkeys([*own, *all_]))
-            self._draw_cell_line()
-
-    def _forget_failures(self) -> None:
-        self._failures.clear()
-        self._failures_asked = None
 
     def _standing_rows(self, width: int) -> list[SheetRow]:
         report = self._report

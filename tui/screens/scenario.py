@@ -20,7 +20,6 @@ from tui.format import UNKNOWN
 from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, fault_passage, heading
 from tui.screens.cards import metric_blocks
 from tui.state.headline import group_words, metric_in, metric_line
-from tui.state.others import other_conversations
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
 from tui.state.run_status import Snapshot
 from tui.state.transcript import scenario_parts, verdict_blocks
@@ -253,9 +252,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         spot, wide = self._grid.cursor, self.is_wide
         other = spot != self._detailed
         self._detailed, self._was_wide = spot, wide
-        dialogue, setup, others = self._detail_blocks()
+        dialogue, setup = self._detail_blocks()
         beside = [*self._metric_blocks(), *setup] if wide else []
-        blocks = [*dialogue, *others] if wide else [*dialogue, *setup, *others]
+        blocks = dialogue if wide else [*dialogue, *setup]
         for view, shown in ((self._detail, blocks), (self._side, beside)):
             if other:
                 view.show_another(shown, follow=False)
@@ -265,14 +264,13 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def _metric_blocks(self) -> list[Block]:
         return [] if self._metric is None else metric_blocks(self._metric)
 
-    def _detail_blocks(self) -> tuple[list[Block], list[Block], list[Block]]:
-        """The verdicts on the conversation at the cursor, the setup of its user model, and how
-        others of its target went."""
+    def _detail_blocks(self) -> tuple[list[Block], list[Block]]:
+        """The verdicts on the conversation at the cursor, and the setup of its user model."""
         if self._fault is not None:
-            return _only(fault_passage(self._fault))
+            return [fault_passage(self._fault)], []
         if not self._scenarios:
             sentence = "Nothing of it is stored. Where writing it failed, 3 and then X say why."
-            return _only(Passage("none", "", sentence, ink=Ink.WARN))
+            return [Passage("none", "", sentence, ink=Ink.WARN)], []
         spot = self._grid.cursor
         setup = _setup(self._scenarios[min(spot.group, len(self._scenarios) - 1)])
         take = self._at(spot)
@@ -285,22 +283,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             if take is not None:
                 verdicts = self.watched.reader.verdicts(take.take_seq)
                 blocks += verdict_blocks(verdicts, self.watched.jury)
-            return blocks, setup, self._read_others(spot)
         except StoreError as error:
-            return [*blocks, fault_passage(error)], setup, []
-
-    def _read_others(self, spot: GridCell) -> list[Block]:
-        """Read how the other conversations of the target went. Raises `StoreError`."""
-        if spot.row >= len(self._targets):
-            return []
-        own = [each for each in self._grid_cells() if each.row == spot.row and each != spot]
-        takes = [take for each in own if (take := self._at(each)) is not None]
-        title = f"other conversations of {one_line(self._targets[spot.row])}"
-        return other_conversations(title, takes, Browser(self.watched.reader), self.watched.judges)
-
-
-def _only(block: Block) -> tuple[list[Block], list[Block], list[Block]]:
-    return [block], [], []
+            blocks.append(fault_passage(error))
+        return blocks, setup
 
 
 def _variant(scenario: Scenario) -> str:

@@ -17,8 +17,8 @@ from engine.display import one_line, percent, plural
 from engine.progress import StateCounts
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo, WrittenCounts
-from tui.format import TRACK_SIGNS, UNKNOWN
-from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten, told_apart
+from tui.format import TRACK_SIGNS
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted_line, length, pad, shorten
 from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import first_rows
 
@@ -47,13 +47,8 @@ class MetricPasses(NamedTuple):
 
 
 def weakest_metric(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
-    """The first of `weakest_first`; None before anything is scored."""
-    return next(iter(weakest_first(scores, info)), None)
-
-
-def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses]:
-    """The scored metrics, that which passes least often first, of those with the same rate the one
-    with most rows. What the benchmark no longer has counts for nothing."""
+    """The metric that passes least often, of those with the same rate the one with most rows; None
+    before anything is scored. What the benchmark no longer has counts for nothing."""
     # metrics written by a run after the benchmark was read are in the store only
     metrics = info.metrics or scores.metrics
     targets = {target.id for target in info.targets}
@@ -67,7 +62,9 @@ def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses
         MetricPasses(metrics[metric_id], passed[metric_id], scored[metric_id])
         for metric_id in scored
     ]
-    return sorted(tallies, key=lambda tally: (tally.rate, -tally.scored, tally.metric.id))
+    return min(
+        tallies, key=lambda tally: (tally.rate, -tally.scored, tally.metric.id), default=None
+    )
 
 
 def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> VerdictRow | None:
@@ -77,56 +74,12 @@ def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> 
     return max(rows, key=lambda row: row.seq, default=None)
 
 
-def metric_lines(scores: ScoreCounts, info: BenchmarkInfo, width: int, most: int) -> list[Line]:
-    """How often each metric passed, over all targets and with each, the weakest first: a heading
-    and at most `most - 1` rows."""
-    metrics = weakest_first(scores, info)
-    if not metrics or most < _LEAST_TABLE:
-        return []
-    ids = [target.id for target in info.targets]
-    names = told_apart(tuple(map(one_line, ids)), _TARGET_CELLS)
-    cells = {
-        target_id: max(cell_len(names[one_line(target_id)]), _RATE_CELLS) + 2 for target_id in ids
-    }
-    room = width - _RATE_CELLS - 4
-    if room - sum(cells.values()) < _METRIC_CELLS:
-        cells = {}  # too many targets: Results shows them, page by page
-    longest = max(cell_len(one_line(passes.metric.name)) for passes in metrics)
-    name_width = min(longest, room - sum(cells.values()))
-    heads = [Piece(pad(names[one_line(each)], width, right=True)) for each, width in cells.items()]
-    lines: list[Line] = [
-        [Piece(" " * (name_width + 3)), Piece(pad("all", _RATE_CELLS, right=True)), *heads]
-    ]
-    whole = len(metrics) < most
-    for passes in metrics if whole else metrics[: most - 2]:
-        line = [
-            Piece(f" {TRACK_SIGNS[passes.metric.track]} ", Ink.MUTED),
-            Piece(pad(one_line(passes.metric.name), name_width)),
-            Piece(pad(percent(passes.rate), _RATE_CELLS, right=True), Ink.STRONG),
-        ]
-        for target_id, cell in cells.items():
-            passed = scores.passes.get((target_id, passes.metric.track, passes.metric.id))
-            words = f"{passed.passed}/{passed.scored}" if passed is not None else UNKNOWN
-            line.append(Piece(pad(words, cell, right=True)))
-        lines.append(line)
-    if not whole:
-        left = len(metrics) - (most - 2)
-        lines.append([Piece(f" and {plural(left, 'more metric')}: 4 shows them", Ink.MUTED)])
-    return lines
-
-
 def side_by_side(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Line]:
     """Lines next to each other, of which the left ones are `width` cells wide."""
     return [
         [*fitted_line(row, width), Piece(" " * max(width - length(row), 0)), *other]
         for row, other in zip_longest(left, right, fillvalue=())
     ]
-
-
-_LEAST_TABLE: Final = 3
-_RATE_CELLS: Final = 7
-_TARGET_CELLS: Final = 14
-_METRIC_CELLS: Final = 30
 
 
 def failures_of(benchmark: str, metric_id: str) -> str:

@@ -3,22 +3,22 @@ of a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Metric, Stage, State, When
+from engine.benchmark import Metric, Stage, When
 from engine.cli.lines import price_stop
 from engine.display import display_text, one_line, percent, plural
 from engine.facts import Writing
 from engine.jury import TIED, Jury, counting_votes, verdict_to_show, what_counts
 from engine.link import Board
 from engine.progress import Progress
-from engine.store.tables import StateRow, Verdict
+from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
-from tui.state.benchmark_summary import MetricPasses, newest_failure, weakest_first
+from tui.state.benchmark_summary import newest_failure, weakest_metric
 from tui.state.related import TakeRef
 from tui.state.run_status import RunPhase, RunStatus
 from tui.state.transcript import Dialogue, quote_block
@@ -28,14 +28,6 @@ from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 if TYPE_CHECKING:
     from engine.pipeline.scores import ScoreCounts
 
-_SHOWN_UNITS: Final = 12
-_SHOWN_METRICS: Final = 6
-_STATE_WORDS: Final = {
-    State.QUEUED: "waiting",
-    State.RUNNING: "being written",
-    State.DONE: "✓ done",
-    State.FAILED: "✗ failed",
-}
 _TEXTS: Final = {
     RunPhase.NOTHING: "No engine is at work here, and nothing of this benchmark was played. A run "
     "fills this screen.",
@@ -58,7 +50,7 @@ _TEXTS: Final = {
     "there.",
 }
 _BROKEN_OFF: Final = {RunPhase.LOST, RunPhase.CUT_OFF}
-_WRITING: Final = {RunPhase.METRICS: Stage.GEN_METRICS, RunPhase.SCENARIOS: Stage.GEN_SCENARIOS}
+_WRITING: Final = {RunPhase.METRICS, RunPhase.SCENARIOS}
 
 
 def explain(
@@ -71,7 +63,7 @@ def explain(
     board: Board | None = None,
 ) -> list[Block]:
     """The pane's text in place of a conversation. It does not repeat what is above it: the progress
-    of the run and of each target. At the end of a run, `scores` tell how often each metric passed.
+    of the run and of each target. At the end of a run, `scores` tell which metric is weakest.
     In a `tiny` terminal it starts at the top, and has no room for that."""
     top = [] if tiny else [Passage("top", "", "", close=True)]
     if info is None:
@@ -80,7 +72,7 @@ def explain(
         steps = _next_steps(status, watch, labelled=not tiny)
         if tiny or scores is None:
             return [*top, *steps]
-        return [*top, *_metric_blocks(scores, info), *steps]
+        return [*top, *_weakest_blocks(scores, info), *steps]
     text = _TEXTS[status.phase]
     if status.phase in _WRITING:
         text += f" {_then(board)}"
@@ -91,9 +83,6 @@ def explain(
         )
     if status.phase is RunPhase.STOPPED and (why := price_stop(watch.progress)) is not None:
         blocks.append(Passage("why", "why", display_text(why), Ink.WARN))
-    stage = _WRITING.get(status.phase)
-    if stage is not None:
-        blocks += _units(watch.reader.units(info.name, stage).values())
     if status.phase in _BROKEN_OFF:
         blocks += _kept_blocks(watch, info)
     if status.phase in {RunPhase.IMPORTED, RunPhase.STOPPED, RunPhase.FAILED, *_BROKEN_OFF}:
@@ -114,22 +103,6 @@ def nobody_speaks(status: RunStatus) -> list[Block]:
 
 def _passage_of(key: str, text: str) -> Passage:
     return Passage(key, "", text)
-
-
-def _units(units: Iterable[StateRow]) -> list[Block]:
-    """The most recently changed rows of work."""
-    newest = sorted(units, key=lambda unit: unit.seq)[-_SHOWN_UNITS:]
-    return [
-        Passage(
-            ("unit", unit.unit),
-            "",
-            f"{one_line(unit.unit)}  {_STATE_WORDS[unit.state]}"
-            + (f": {one_line(unit.reason)}" if unit.reason else ""),
-            ink=Ink.BAD if unit.state is State.FAILED else Ink.MUTED,
-            close=True,
-        )
-        for unit in newest
-    ]
 
 
 def _then(board: Board | None) -> str:
@@ -183,26 +156,16 @@ def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     ]
 
 
-def _metric_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
-    """How often the weakest metrics passed over all targets, and with each where there are more;
-    and what the first of them failed at last."""
-    blocks: list[Block] = []
-    for place, metric_passes in enumerate(weakest_first(scores, info)[:_SHOWN_METRICS]):
-        blocks += _metric_block(scores, info, metric_passes, weakest=not place)
-        # next to the weakest metric, so that a low pane has it too
-        if not place:
-            blocks += _failure_blocks(scores, info, metric_passes.metric)
-    return [*blocks, Passage("after metrics", "", "", close=True)] if blocks else []
-
-
-def _metric_block(
-    scores: ScoreCounts, info: BenchmarkInfo, metric_passes: MetricPasses, *, weakest: bool
-) -> Iterator[Passage]:
-    metric = metric_passes.metric
-    rate = f"{percent(metric_passes.rate)} of {metric_passes.scored:,} pass"
+def _weakest_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:
+    """How often the weakest metric passed over all targets, and with each where there are more; and
+    its newest failure, which Enter opens, with what shows it."""
+    weakest = weakest_metric(scores, info)
+    if weakest is None:
+        return []
+    metric = weakest.metric
+    rate = f"{percent(weakest.rate)} of {weakest.scored:,} pass"
     text = f"{rate}  {TRACK_SIGNS[metric.track]} {one_line(metric.name)}"
-    label = "weakest" if weakest else ""
-    yield Passage(("metric", metric.id), label, text, Ink.STRONG, close=True)
+    blocks: list[Block] = [Passage("metric", "weakest", text, Ink.STRONG, close=True)]
     cells = [(target.id, (target.id, metric.track, metric.id)) for target in info.targets]
     passes = [
         f"{one_line(target)} {scores.passes[cell].passed:,}/{scores.passes[cell].scored:,}"
@@ -211,24 +174,17 @@ def _metric_block(
     ]
     if len(passes) > 1:
         rates = one_line(", ".join(passes))
-        yield Passage(("metric of", metric.id), "", rates, ink=Ink.MUTED, close=True)
-
-
-def _failure_blocks(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> list[Passage]:
-    """The newest failure of the weakest metric, and what shows it; Enter opens it."""
+        blocks.append(Passage("metric of", "", rates, ink=Ink.MUTED, close=True))
     failure = newest_failure(scores, info, metric)
     if failure is None:
-        return []
-    quote = next((quote for quote in failure.quotes if quote.turn is not None), None)
-    place = ("why failed", metric.id)
-    if quote is None or failure.quote is None:
-        shown = Passage(
-            place, "because", display_text(_because(failure.justification, metric.when))
-        )
-    else:
-        shown = quote_block(place, quote)
+        return [*blocks, Passage("after metric", "", "", close=True)]
     name = f"{one_line(str(failure.key))}   Enter opens its evidence"
-    return [Passage(("failed", metric.id), "failed", name, ink=Ink.BAD, close=True), shown]
+    blocks.append(Passage("failed", "failed", name, ink=Ink.BAD, close=True))
+    quote = next((quote for quote in failure.quotes if quote.turn is not None), None)
+    if quote is None or failure.quote is None:
+        why = display_text(_because(failure.justification, metric.when))
+        return [*blocks, Passage("why failed", "because", why)]
+    return [*blocks, quote_block("why failed", quote)]
 
 
 def _next_steps(status: RunStatus, watch: Watch, *, labelled: bool = True) -> list[Block]:
