@@ -202,22 +202,8 @@ def _clashes(
 
 
 def _clash(one: KeyRow, other: KeyRow) -> bool:
-    """Whether two bindings conflict. Actions that share a built-in key may share others: the
-    screen's own, such as `find`, takes precedence over the app's, such as `search`."""
-    if one.key != other.key or one.name == other.name or not one.meets(other):
-        return False
-    return frozenset((one.name, other.name)) not in _shared_keys()
-
-
-@cache
-def _shared_keys() -> frozenset[frozenset[str | None]]:
-    rows = [row for row in built_in() if row.name is not None]
-    return frozenset(
-        frozenset((one.name, other.name))
-        for one in rows
-        for other in rows
-        if one.key == other.key and one.place != other.place and one.meets(other)
-    )
+    """Whether one key would have two actions on a screen."""
+    return one.key == other.key and one.name != other.name and one.meets(other)
 
 
 def _rows(keys_of: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:

@@ -94,12 +94,11 @@ def test_a_fault_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> 
 
 
 def test_a_key_may_be_used_where_no_two_actions_meet(tmp_path: Path) -> None:
-    text = "filter: F9\nfind: [F9, Ctrl+F]\nsearch: Ctrl+F\ngo_live: 9\nback: q\n"
+    text = "filter: F9\nfind: [F9, Ctrl+F]\ngo_live: 9\nback: q\n"
     own = own_keys(written(tmp_path, text))
     assert own == {
         "filter": ("f9",),
         "find": ("f9", "ctrl+f"),
-        "search": ("ctrl+f",),
         "go_live": ("9",),
         "back": ("q",),
     }

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Any, Final
@@ -36,28 +35,6 @@ PATIENCE: Final = 2.0
 """The time limit in seconds for a clipboard program."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyResult:
-    """The result of a copy."""
-
-    characters: int
-    taken: Sequence[str]
-    """The programs that have certainly taken the text."""
-    asked: bool
-    """Whether the text was sent to the terminal, which never confirms."""
-    file: Path | None
-
-    def __str__(self) -> str:
-        where = list(self.taken)
-        if self.asked:
-            where.append("the terminal, if it takes it")
-        if self.file is not None:
-            where.append(str(self.file))
-        if not where:
-            return "Nothing took the text: neither tmux, the terminal nor a file."
-        return f"Copied {self.characters:,} characters to " + ", ".join(where)
-
-
 def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
     """The clipboard programs available here, by the names users know."""
     available: list[tuple[str, Sequence[str]]] = []
@@ -78,22 +55,21 @@ def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
     return available
 
 
-async def copy(
-    text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]
-) -> CopyResult:
-    """Copy a text, without anything that could act on a terminal."""
+async def copy(text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]) -> str:
+    """Copy a text, without anything that could act on a terminal. Returns in words what took it;
+    the terminal never confirms."""
     text = clean(text)
     taken = [name for name, words in programs(environ) if await _pipe_text(words, text)]
-    short = len(text.encode("utf-8", "replace")) <= MOST_FOR_TERMINAL
-    if short:
+    if len(text.encode("utf-8", "replace")) <= MOST_FOR_TERMINAL:
         to_terminal(text)
-    file: Path | None = cache_folder(environ) / "copied.txt"
-    try:
-        if file is not None:
-            await asyncio.to_thread(write_private, file, text)
-    except OSError:
-        file = None
-    return CopyResult(len(text), taken, short, file)
+        taken.append("the terminal, if it takes it")
+    with suppress(OSError):
+        file = cache_folder(environ) / "copied.txt"
+        await asyncio.to_thread(write_private, file, text)
+        taken.append(str(file))
+    if not taken:
+        return "Nothing took the text: neither tmux, the terminal nor a file."
+    return f"Copied {len(text):,} characters to {', '.join(taken)}"
 
 
 async def _pipe_text(words: Sequence[str], text: str) -> bool:
@@ -240,8 +216,7 @@ class Exporter:
 
     async def _copied(self, make: Callable[[], str]) -> None:
         text = await self._made(make)
-        copied = await copy(text, os.environ, self._app.copy_to_clipboard)
-        self._tell(str(copied))
+        self._tell(await copy(text, os.environ, self._app.copy_to_clipboard))
 
     async def _page(self, name: str, make: Callable[[], str]) -> None:
         path = cache_folder(os.environ) / name

@@ -17,7 +17,7 @@ from engine.pipeline.labelling.labels import (
     answer_given,
 )
 from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
-from engine.store.tables import Verdict
+from engine.store.tables import MessageRow, Verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink
 
@@ -71,24 +71,8 @@ class LabelForm:
         if with_definition:
             asked = display_text(self.item.definition)
             shown.append(Passage("definition", "asked", asked, Ink.ACCENT, Ink.STRONG))
-        for row in self.item.messages:
-            of_target = row.speaker is Speaker.TARGET
-            shows = of_target and row.turn in self.marked
-            label = f"{'✓ ' if shows else ''}reply {row.turn}" if of_target else "user"
-            ink = Ink.TARGET if of_target else Ink.USER
-            ink = Ink.GOOD if shows else ink
-            shown.append(
-                Passage(
-                    (row.speaker, row.turn),
-                    label,
-                    display_text(row.text),
-                    ink,
-                    Ink.TEXT,
-                    gutter=ink,
-                    light_markdown=of_target,
-                )
-            )
-        return shown
+        said = (_said(row, shows=row.turn in self.marked) for row in self.item.messages)
+        return [*shown, *said]
 
 
 class BlindLabelling:
@@ -178,6 +162,15 @@ class BlindLabelling:
             self.form.seconds += seconds - before
 
 
+def _said(row: MessageRow, *, shows: bool) -> Passage:
+    """A message; a reply says whether it is marked as showing the behaviour."""
+    key, text = (row.speaker, row.turn), display_text(row.text)
+    if row.speaker is Speaker.USER:
+        return Passage(key, "user", text, Ink.USER, gutter=Ink.USER)
+    ink, sign = (Ink.GOOD, "✓ ") if shows else (Ink.TARGET, "")
+    return Passage(key, f"{sign}reply {row.turn}", text, ink, gutter=ink, light_markdown=True)
+
+
 def answer_of(label: Verdict) -> tuple[str, Ink]:
     """A person's answer in words."""
     inks = {None: Ink.MUTED, True: Ink.WARN, False: Ink.ACCENT}
@@ -214,18 +207,8 @@ def dispute_blocks(dispute: Dispute) -> Iterator[Block]:
     )
     marked = marked_by(dispute)
     for row in dispute.item.messages:
-        of_target = row.speaker is Speaker.TARGET
-        by = marked.get(row.turn, []) if of_target else []
-        ink = Ink.USER if not of_target else Ink.GOOD if by else Ink.TARGET
+        by = marked.get(row.turn, []) if row.speaker is Speaker.TARGET else []
         if by:
             who = f"marked by {', '.join(by)}"
             yield Rule(("marks", row.turn), "", who, lined=False)
-        label = f"{'✓ ' if by else ''}reply {row.turn}" if of_target else "user"
-        yield Passage(
-            (row.speaker, row.turn),
-            label,
-            display_text(row.text),
-            ink,
-            gutter=ink,
-            light_markdown=of_target,
-        )
+        yield _said(row, shows=bool(by))
