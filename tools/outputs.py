@@ -806,17 +806,12 @@ class Imported(TypedDict):
     problems: list[str]
 
 
-class SavedTable(TypedDict):
-    saved: int
+class Saved(TypedDict):
+    rows: int
     left_out: int
     unreadable_rows: list[list[int]]
     cut_off: bool
-
-
-class Saved(TypedDict):
-    rows: int
     missing_from_log: list[list[int]]
-    tables: dict[str, SavedTable]
 
 
 class Repaired(TypedDict):
