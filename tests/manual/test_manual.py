@@ -25,6 +25,7 @@ from engine.config.schemas import SCHEMAS
 from engine.config.starter_benchmarks import starter_names
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import Workspace
+from engine.errors import InputError
 from tests.approval import approve, lines_with
 from tests.manual import impactbench
 from tools.manual.__main__ import build
@@ -145,19 +146,20 @@ def test_every_page_stands_in_its_table_of_contents() -> None:
     assert sorted(listed) == [str(page.relative_to(DOCS)) for page in PAGES]
 
 
-@pytest.mark.parametrize("page", READ_AS_FILES, ids=page_name)
-def test_read_as_a_file_a_page_leads_only_to_files_that_are_there(page: Path) -> None:
-    text = _FENCE.sub("", page.read_text("utf-8"))
-    links = [link for link in _LINK.findall(text) if not urlsplit(link).scheme]
-    wrong = [link for link in links if not (page.parent / urldefrag(link).url).exists()]
+def test_read_as_a_file_a_page_leads_only_to_files_that_are_there() -> None:
+    wrong = [
+        (page_name(page), link)
+        for page in READ_AS_FILES
+        for link in _LINK.findall(_FENCE.sub("", page.read_text("utf-8")))
+        if not urlsplit(link).scheme and not (page.parent / urldefrag(link).url).exists()
+    ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_what_a_page_as_a_file_holds_of_the_program_is_up_to_date(page: Path) -> None:
+def test_what_a_page_as_a_file_holds_of_the_program_is_up_to_date() -> None:
     """`python -m tools.manual --write` brings it up to date."""
-    text = page.read_text("utf-8")
-    assert text == committed(text)
+    texts = {page_name(page): page.read_text("utf-8") for page in PAGES}
+    assert [name for name, text in texts.items() if text != committed(text)] == []
 
 
 def test_what_is_made_from_the_program_stands_in_one_page_each() -> None:
@@ -255,12 +257,6 @@ def test_a_worked_page_shows_what_its_commands_print(page: Path, tmp_path: Path)
         assert executed(shown, tmp_path / "study") == shown
 
 
-def configurations() -> Iterator[Any]:
-    for page in (ROOT / "README.md", *PAGES):
-        for block in _YAML.findall(page.read_text("utf-8")):
-            yield pytest.param(block, id=f"{page_name(page)}: {block.split(chr(10))[0][:40]}")
-
-
 def faults_by_schema(name: str, document: object) -> list[str]:
     """What an editor would mark in a file."""
     schema = json.loads((SCHEMAS / name).read_text("utf-8"))
@@ -293,12 +289,11 @@ def test_the_files_that_init_and_new_write_name_schemas_that_take_them(tmp_path:
     assert faults_by_schema("scenarios.json", [{"id": "m01_s001"}])
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("block", configurations())
-def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> None:
+def check_shown(block: str, folder: Path) -> None:
+    """Has a part of a file that a page shows read, beside what it needs to be a whole one."""
     shown = yaml.safe_load(block)
     if isinstance(shown, dict) and set(shown) <= set(BenchmarkShape.model_fields):
-        path = tmp_path / "benchmark.yaml"
+        path = folder / "benchmark.yaml"
         whole_benchmark = {"name": "A title", "description": "What it is about."} | shown
         path.write_text(yaml.safe_dump(whole_benchmark), "utf-8")
         assert faults_by_schema("benchmark.json", whole_benchmark) == []
@@ -317,36 +312,23 @@ def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> N
         whole["targets"] = [target | shown]
     else:
         whole |= shown
-    path = tmp_path / "config.yaml"
+    path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(whole), "utf-8")
     load_config(path)
     assert faults_by_schema("config.json", whole) == []
 
 
+@pytest.mark.exhaustive
+def test_each_configuration_that_is_shown_is_taken(tmp_path: Path) -> None:
+    for page in (ROOT / "README.md", *PAGES):
+        for block in _YAML.findall(page.read_text("utf-8")):
+            try:
+                check_shown(block, tmp_path)
+            except (InputError, AssertionError) as error:
+                raise AssertionError(f"{page_name(page)}: {block}") from error
+
+
 # Commands
-
-_COMMAND: Final = re.compile(
-    r"(?:^|[`$ ])crosswind ([a-z]+(?:-[a-z]+)*)((?: [^`\n|#]*)?)", re.MULTILINE
-)
-_CODE: Final = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
-
-
-def test_every_command_that_a_page_names_is_there_and_takes_what_it_is_given() -> None:
-    parser = build_parser()
-    known = {
-        name: {option for action in command._actions for option in action.option_strings}
-        for name, command in commands_of(parser).items()
-    }
-    wrong = []
-    for page in READ_AS_FILES:
-        for code in _CODE.findall(page.read_text("utf-8")):
-            for name, rest in _COMMAND.findall(code):
-                own = " ".join((name, *rest.split()[:1]))
-                name = own if own in known else name
-                given = set(re.findall(r"(?<!\S)--[a-z-]+", rest))
-                if name not in known or given - known[name]:
-                    wrong.append((page_name(page), name, given))
-    assert wrong == []
 
 
 def test_exit_codes_are_those_that_help_tells() -> None:
@@ -369,7 +351,6 @@ def messages() -> list[str]:
     return [*re.findall(r"^### `(.*)`$", text, re.MULTILINE), *numbered]
 
 
-@cache
 def texts_of_the_program() -> list[str]:
     """Every text in its source, with `…` for what is put in when it is printed."""
     return [
@@ -394,8 +375,11 @@ def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("message", messages())
-def test_a_message_that_is_quoted_stands_in_the_program(message: str) -> None:
+def test_every_message_that_is_quoted_stands_in_the_program() -> None:
+    texts = texts_of_the_program()
+    assert [one for one in messages() if not any(map(quoted(one).search, texts))] == []
+
+
+def quoted(message: str) -> re.Pattern[str]:
     pieces = [re.escape(piece.strip()) for piece in message.split("…") if piece.strip()]
-    pattern = re.compile(".*".join(pieces), re.DOTALL)
-    assert any(pattern.search(text) for text in texts_of_the_program())
+    return re.compile(".*".join(pieces), re.DOTALL)
