@@ -90,18 +90,14 @@ def test_a_key_is_ready_to_be_sent(tmp_path: Path) -> None:
     assert known.header(Secret("Bearer ${KEY}"), where="x", to=NOWHERE) == f"Bearer  {CANARY}"
 
 
-@pytest.mark.parametrize("key", ["sk-canary\r\nX: y", "sk-canary é", "sk-canary\x1b", "sk-ca nary"])
-def test_a_key_that_cannot_be_sent_is_refused_unseen(tmp_path: Path, key: str) -> None:
-    known = environment(tmp_path, environ={"KEY": key})
-    with pytest.raises(InputError) as caught:
-        known.key(Secret("${KEY}"), where="targets[0].apikey", to=NOWHERE)
-    approve(str(caught.value))
-
-
-def test_a_key_of_nothing_but_spaces_is_empty(tmp_path: Path) -> None:
-    known = environment(tmp_path, environ={"KEY": "  "})
-    with pytest.raises(InputError, match="is empty"):
-        known.key(Secret("${KEY}"), where="x", to=NOWHERE)
+def test_a_key_that_cannot_be_sent_is_refused_unseen(tmp_path: Path) -> None:
+    told = []
+    for key in ("sk-canary\r\nX: y", "sk-canary é", "sk-canary\x1b", "sk-ca nary", "  "):
+        known = environment(tmp_path, environ={"KEY": key})
+        with pytest.raises(InputError) as caught:
+            known.key(Secret("${KEY}"), where="targets[0].apikey", to=NOWHERE)
+        told.append(str(caught.value))
+    approve("\n".join(told))
 
 
 def test_a_secret_shows_and_pickles_nothing() -> None:

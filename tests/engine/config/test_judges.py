@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -115,48 +116,29 @@ models:
     approve([(one.name, one.part) for one in found])
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("", "config.yaml:1:1: evaluator_model: this key is missing"),
-        ("evaluators:\n", "config.yaml:1:1: evaluator_model: this key is missing"),
-        ("evaluators: []\n", "config.yaml:4:13: evaluators: found an empty list"),
-        ("evaluators: strict\n", "config.yaml:4:13: evaluators: found text, expected a list"),
-        (
-            "evaluators: [strickt]\n",
-            "config.yaml:4:14: evaluators[0]: no model is called `strickt`, expected a name in "
-            "`models` or a target's id (did you mean `strict`?)",
-        ),
-        (
-            "evaluators: [strict]\nevaluator_model: {model: evaluator, source: offline}\n",
-            "config.yaml:5:1: evaluator_model: this stands beside `evaluators`, expected one of "
-            "the two",
-        ),
-        (
-            "evaluators: [strict, {model: evaluator-strict, source: offline}]\n",
-            "config.yaml:4:22: evaluators[1]: two judges have the model `evaluator-strict`",
-        ),
-        (
-            "evaluators: [strict, {model: evaluatr, source: offline}]\n",
-            "config.yaml:4:30: evaluators[1].model: there is no offline model `evaluatr`",
-        ),
-        (
-            "evaluators: [strict]\nevaluation: {passes: 0}\n",
-            "config.yaml:5:22: evaluation.passes: found `0`, expected a whole number from 1 to 9",
-        ),
-        (
-            "evaluators: [strict]\nevaluation: {passes: 10}\n",
-            "config.yaml:5:22: evaluation.passes: found `10`, expected a whole number from 1 to 9",
-        ),
-    ],
+STRICT = "evaluators: [strict]\n"
+FAULTY = (
+    "",
+    "evaluators:\n",
+    "evaluators: []\n",
+    "evaluators: strict\n",
+    "evaluators: [strickt]\n",
+    STRICT + "evaluator_model: {model: evaluator, source: offline}\n",
+    "evaluators: [strict, {model: evaluator-strict, source: offline}]\n",
+    "evaluators: [strict, {model: evaluatr, source: offline}]\n",
+    STRICT + "evaluation: {passes: 0}\n",
+    STRICT + "evaluation: {passes: 10}\n",
 )
-def test_a_mistake_is_said_once_and_where_it_stands(
-    config_file: Write, refused: Refused, given: str, said: str
-) -> None:
-    path = config_file(REST + given)
-    error = refused(lambda: load_config(path))
-    assert len(error.problems) == 1, str(error)
-    assert said in str(error)
+
+
+def test_a_mistake_is_said_once_and_where_it_stands(config_file: Write, refused: Refused) -> None:
+    told = []
+    for given in FAULTY:
+        path = config_file(REST + given)
+        error = refused(partial(load_config, path))
+        assert len(error.problems) == 1, str(error)
+        told.append(str(error).replace(f"{path}", "config.yaml"))
+    approve("\n".join(told))
 
 
 def test_a_fault_of_a_named_model_is_told_where_the_model_is_written(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,6 @@ from engine.identity import digest
 from engine.pipeline.models import model_digest
 from engine.providers.scripted import models as offline
 from tests.approval import approve
-from tests.engine.config.conftest import told
 
 Write = Callable[[str | bytes], Path]
 Refused = Callable[[Callable[[], object]], InputError]
@@ -88,10 +88,7 @@ def test_what_is_left_out_or_left_empty_has_its_default(config_file: Write) -> N
         approve(config.default_system_prompt)
 
 
-def test_every_fault_is_told_at_once_with_its_place(config_file: Write, refused: Refused) -> None:
-    path = config_file(
-        MODELS
-        + """\
+MANY = """\
 targets:
   - {id: a, model: steadfst, source: offline}
   - {id: A, model: pushover, source: ofline, params: {pace: human}}
@@ -99,119 +96,70 @@ targets:
 generation: {turns: 0, num_sample: 2}
 landmark: true
 """
-    )
-    found = told(refused(lambda: load_config(path)))
-    assert {key: place[:2] for key, place in found.items()} == {
-        "targets[0].model": (4, 20),
-        "targets[1].id": (5, 6),
-        "targets[1].source": (5, 38),
-        "targets[1].params.pace": (5, 55),
-        "targets[2].id": (6, 10),
-        "targets[2].aipkey": (6, 42),
-        "generation.turns": (7, 21),
-        "generation.num_sample": (7, 24),
-        "landmark": (8, 1),
-    }
-    approve(found["targets[0].model"][2])
-    approve(found["targets[1].id"][2])
-    approve(found["targets[1].source"][2])
-    assert "only letters, digits" in found["targets[2].id"][2]
-    approve(found["targets[2].aipkey"][2])
-    approve(found["generation.turns"][2])
-    approve(found["generation.num_sample"][2])
-    approve(found["landmark"][2])
-
-
-@pytest.mark.parametrize(
-    ("text", "key", "place", "says"),
-    [
-        (MODELS, "targets", (1, 1), "this key is missing"),
-        (MODELS + "targets: []\n", "targets", (3, 10), "found an empty list"),
-        (MODELS + "targets:\n", "targets", (3, 9), "found nothing"),
-        (
-            MODELS + "targets: {a: 1}\n",
-            "targets",
-            (3, 10),
-            "found keys and values, expected a list",
-        ),
-        (MODELS + "targets: [x]\n", "targets[0]", (3, 11), "found text, expected keys and values"),
-        (TARGETS + "evaluator_model: x\n", "evaluator_model", (2, 18), "found text"),
-        (WHOLE + "perfunctory: 'yes'\n", "perfunctory", (4, 14), "delete the quotes"),
-        (WHOLE + "run: {force: 1}\n", "run.force", (4, 14), "found `1`, expected true or false"),
-        (WHOLE + "generation: {turns: '3'}\n", "generation.turns", (4, 21), "delete the quotes"),
-        (WHOLE + "generation: {turns: 2.5}\n", "generation.turns", (4, 21), "found `2.5`"),
-        (WHOLE + "generation: {turns: true}\n", "generation.turns", (4, 21), "found `true`"),
-        (WHOLE + "generation: {turns: 010}\n", "generation.turns", (4, 21), "as the number 8"),
-        (WHOLE + "generation: {turns: 1:30}\n", "generation.turns", (4, 21), "as the number 90"),
-        (WHOLE + "turns: 3\n", "turns", (4, 1), "`turns` belongs under `generation`"),
-        (WHOLE + "store: 3\n", "store", (4, 8), "as a whole number, expected text"),
-        (WHOLE + "demographics: {a: []}\n", "demographics.a", (4, 19), "found an empty list"),
-        (WHOLE + "demographics: {a: x}\n", "demographics.a", (4, 19), "expected a list"),
-        (WHOLE + "demographics: {a: [x, no]}\n", "demographics.a[1]", (4, 23), 'quotes: "no"'),
-        (WHOLE + "demographics: {a: [18]}\n", "demographics.a[0]", (4, 20), 'quotes: "18"'),
-        (WHOLE + "demographics: {a: [12:30]}\n", "demographics.a[0]", (4, 20), 'quotes: "12:30"'),
-        (WHOLE + "demographics: {a: [2024-01-02]}\n", "demographics.a[0]", (4, 20), "as a date"),
-        (WHOLE + "demographics: {a: [' ']}\n", "demographics.a[0]", (4, 20), "found empty text"),
-        (WHOLE + "demographics: {a: [x, X]}\n", "demographics.a[1]", (4, 23), "stands here twice"),
-        (WHOLE + "demographics: {a: [x], A: [y]}\n", "demographics.A", (4, 24), "two axes"),
-        (WHOLE + "pinpoint: false\nlandmarks: true\n", "pinpoint", (4, 1), "the old name"),
-        (WHOLE + "pinpoint: 3\n", "landmarks", (4, 11), "found `3`, expected true or false"),
-        (
-            WHOLE + "models: {a b: {model: user, source: offline}}\n",
-            "models.a b",
-            (4, 10),
-            "a name",
-        ),
-        (WHOLE + "models: {x: {model: m, source: y}}\n", "models.x.source", (4, 32), "`base_url`"),
-        *(
-            (
-                WHOLE + f"models: {{x: {{api: responses, model: user, source: {source}}}}}\n",
-                "models.x.api",
-                (4, 14),
-                "speaks neither of the two protocols of OpenAI (delete it",
-            )
-            for source in ("anthropic", "offline", "local", "http", "python")
-        ),
-    ],
+INSTEAD = (
+    "",
+    MANY,
+    "targets: []",
+    "targets:",
+    "targets: {a: 1}",
+    "targets: [x]",
+    *(
+        f'targets: [{{id: a, model: m, source: x, base_url: "{url}"}}]'
+        for url in ("ftp://x/y", "api.x.ai/v1", "https://", "http://a b/", "https://x:99999999/")
+    ),
 )
-def test_one_fault_is_told_at_its_place(
-    config_file: Write,
-    refused: Refused,
-    text: str,
-    key: str,
-    place: tuple[int, int],
-    says: str,
-) -> None:
-    path = config_file(text)
-    found = told(refused(lambda: load_config(path)))
-    assert found[key][:2] == place
-    assert says in found[key][2]
+"""In place of targets."""
+BESIDE = """\
+perfunctory: 'yes'
+run: {force: 1}
+generation: {turns: '3'}
+generation: {turns: 2.5}
+generation: {turns: true}
+generation: {turns: 010}
+generation: {turns: 1:30}
+turns: 3
+store: 3
+demographics: {a: []}
+demographics: {a: x}
+demographics: {a: [x, no, 18, 12:30, 2024-01-02, ' ', X]}
+demographics: {a: [x], A: [y]}
+demographics: {a: [1, 2, 3, 4], b: [v, w, x, y], c: [v, w, x, y], d: [v, w, x, y], e: [v, w, x, y]}
+pinpoint: 3
+models: {a b: {model: user, source: offline}}
+models: {x: {model: m, source: y}}
+models: {x: {api: responses, model: user, source: anthropic}}
+models: {x: {api: responses, model: user, source: offline}}
+models: {x: {api: responses, model: smollm2-135m, source: local}}
+"""
+PARAMS = """\
+temperature: 3
+temperature: .nan
+top_p: '1'
+temperature: 1e-1
+max_tokens: 0
+reasoning_effort: hihg
+reasoning_effort: off
+seed: 1.0
+pace: 0
+pace: true
+pace: fast
+"""
 
 
-@pytest.mark.parametrize(
-    ("written", "key", "says"),
-    [
-        ("temperature: 3", "temperature", "found `3`, expected a number from 0 to 2"),
-        ("temperature: .nan", "temperature", "expected a number from 0 to 2"),
-        ("top_p: '1'", "top_p", "delete the quotes"),
-        ("temperature: 1e-1", "temperature", "write it without an exponent"),
-        ("max_tokens: 0", "max_tokens", "a whole number above 0"),
-        ("reasoning_effort: hihg", "reasoning_effort", "did you mean `high`?"),
-        ("reasoning_effort: off", "reasoning_effort", 'put it in quotes: "off"'),
-        ("seed: 1.0", "seed", "found `1.0`"),
-        ("pace: 0", "pace", "a number of words a second above 0"),
-        ("pace: true", "pace", "`human`, `instant`, or"),
-        ("pace: fast", "pace", "`human`, `instant`, or"),
-    ],
-)
-def test_each_parameter_says_what_it_takes(
-    config_file: Write, refused: Refused, written: str, key: str, says: str
-) -> None:
-    spec = f"{{model: user, source: offline, params: {{{written}}}}}"
-    path = config_file(f"user_model: {spec}\nevaluator_model: {spec}\n{TARGETS}")
-    found = told(refused(lambda: load_config(path)))
-    assert list(found) == [f"user_model.params.{key}", f"evaluator_model.params.{key}"]
-    assert says in found[f"user_model.params.{key}"][2]
+def test_each_fault_is_told_at_its_place(config_file: Write, refused: Refused) -> None:
+    model = "{{model: user, source: offline, params: {{{}}}}}"
+    texts = [
+        *(MODELS + text + "\n" for text in INSTEAD),
+        *(WHOLE + line + "\n" for line in BESIDE.splitlines()),
+        *(f"{WHOLE}models: {{x: {model.format(line)}}}\n" for line in PARAMS.splitlines()),
+        TARGETS + "evaluator_model: x\n",
+        WHOLE + "pinpoint: false\nlandmarks: true\n",
+    ]
+    told = []
+    for text in texts:
+        path = config_file(text)
+        told.append(f"{text.removeprefix(MODELS)}{refused(partial(load_config, path))}\n")
+    approve("\n".join(told))
 
 
 def test_a_pace_is_a_word_or_a_number(config_file: Write) -> None:
@@ -222,21 +170,6 @@ def test_a_pace_is_a_word_or_a_number(config_file: Write) -> None:
         )
         target = load_config(path).targets[0]
         assert (target.params.pace, target.source, target.is_offline) == (pace, "offline", True)
-
-
-@pytest.mark.parametrize(
-    "url", ["ftp://x/y", "api.x.ai/v1", "https://", "http://a b/", "https://x:99999999/"]
-)
-def test_an_address_that_is_none_is_refused(config_file: Write, refused: Refused, url: str) -> None:
-    path = config_file(MODELS + f'targets: [{{id: a, model: m, source: x, base_url: "{url}"}}]\n')
-    approve(told(refused(lambda: load_config(path)))["targets[0].base_url"][2])
-
-
-def test_demographics_that_explode_are_refused(config_file: Write, refused: Refused) -> None:
-    axes = ", ".join(f"a{n}: [v, w, x, y]" for n in range(6))
-    path = config_file(WHOLE + f"demographics: {{{axes}}}\n")
-    found = told(refused(lambda: load_config(path)))
-    approve(found["demographics"][2])
 
 
 def test_the_old_word_for_landmarks_is_taken_with_a_warning(config_file: Write) -> None:
@@ -262,21 +195,18 @@ LEAKY = {
 }
 
 
-@pytest.mark.parametrize("leak", LEAKY.values(), ids=LEAKY)
-def test_no_refusal_shows_a_key_not_even_with_its_variables(config_file: Write, leak: str) -> None:
-    path = config_file(MODELS + "targets:\n" + leak)
-    try:
-        load_config(path)
-    except InputError as error:
-        frames = traceback.TracebackException.from_exception(error, capture_locals=True)
+def test_no_refusal_shows_a_key_not_even_with_its_variables(config_file: Write) -> None:
+    for leak in LEAKY.values():
+        path = config_file(MODELS + "targets:\n" + leak)
+        with pytest.raises(InputError) as caught:
+            load_config(path)
+        frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
         # the frame of this test knows the key, as it wrote it
         frames.stack = traceback.StackSummary.from_list(list(frames.stack)[1:])
-        shown = str(error) + repr(error) + "".join(frames.format())
+        shown = str(caught.value) + repr(caught.value) + "".join(frames.format())
         assert "canary" not in shown
         assert "918273645546372819" not in shown
         assert "load_config" in shown
-    else:
-        pytest.fail("nothing was refused")
 
 
 def test_no_face_of_a_configuration_shows_a_key(config_file: Write) -> None:
@@ -315,57 +245,39 @@ targets:
     approve(config.warnings[3])
 
 
-MEANT = {
-    "apikey: $OPENAI_API_KEY": "OPENAI_API_KEY",
-    "apikey: ${OPENAI_API_KEY:-none}": "OPENAI_API_KEY",
-    'apikey: "${ KEY }"': "KEY",
-    'apikey: "${\u00a0KEY}"': "KEY",
-    "apikey: $key": "key",
-    "apikey: ${KEY": "KEY",
-    'extra_headers: {X-Team: "Bearer $TOKEN"}': "TOKEN",
-    'base_url: "https://$HOST/v1"': "HOST",
-    'base_url: "${HOST:-https://x.org}/v1"': "HOST",
-    "model: $MODEL": "MODEL",
-    'extra_body: {tags: [{team: "$TEAM_ID"}]}': "TEAM_ID",
-}
-"""What means a variable as a shell would read it, and the variable."""
+MEANT = """\
+apikey: $OPENAI_API_KEY
+apikey: ${OPENAI_API_KEY:-none}
+apikey: "${ KEY }"
+apikey: "${\u00a0KEY}"
+apikey: $key
+apikey: ${KEY
+extra_headers: {X-Team: "Bearer $TOKEN"}
+base_url: "https://$HOST/v1"
+base_url: "${HOST:-https://x.org}/v1"
+model: $MODEL
+extra_body: {tags: [{team: "$TEAM_ID"}]}
+headers: {X-A: $model}
+apikey: "${KEY}\u00a0"
+base_url: "\u00a0https://x.org"
+apikey:\u00a0"${KEY}"
+\u00a0apikey: ${KEY}
+"""
+"""What means a variable as a shell would read it, or an address, with a blank that is none."""
 
 
-@pytest.mark.parametrize("line", MEANT)
 def test_what_means_a_variable_and_is_none_is_never_sent(
-    line: str, config_file: Write, refused: Refused
+    config_file: Write, refused: Refused
 ) -> None:
-    key = {"model": "model: m", "source": "source: openai"}
-    key[line.partition(":")[0]] = line
-    lines = "\n    ".join(["- id: a", *key.values()])
-    place = config_file(f"{MODELS}targets:\n  {lines}\n")
-    told = str(refused(lambda: load_config(place)))
-    assert f"did you mean `${{{MEANT[line]}}}`?" in told
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('apikey: "${KEY}\u00a0"', "targets[0].apikey: there is a no-break space in it"),
-        ('base_url: "\u00a0https://x.org"', "there is a no-break space in it"),
-        ('apikey:\u00a0"${KEY}"', "there is a no-break space in this line"),
-        ("\u00a0apikey: ${KEY}", "did you mean `apikey`?"),
-        ('apikey: "a$KEY-in-plain-text-with-a-dollar"', ""),
-        ("headers: {X-A: $model}", "headers"),
-    ],
-)
-def test_a_no_break_space_is_told_and_a_dollar_in_a_key_is_part_of_it(
-    line: str, said: str, config_file: Write, refused: Refused
-) -> None:
-    place = config_file(
-        f"{MODELS}targets:\n  - id: a\n    model: m\n    source: openai\n    {line}\n"
-    )
-    if said:
-        told = str(refused(lambda: load_config(place)))
-        assert said in told
-        assert "${model}" not in told
-    else:
-        assert load_config(place).targets
+    told = []
+    for line in MEANT.splitlines():
+        keys = {"model": "model: m", "source": "source: openai", line.partition(":")[0]: line}
+        lines = "\n    ".join(["- id: a", *keys.values()])
+        path = config_file(f"{MODELS}targets:\n  {lines}\n")
+        told.append(f"{line}\n{refused(partial(load_config, path))}\n")
+    approve("\n".join(told))
+    whole = 'targets: [{id: a, model: m, source: openai, apikey: "a$KEY-with-a-dollar"}]\n'
+    assert load_config(config_file(MODELS + whole)).targets
 
 
 def test_a_model_is_found_by_its_name_or_its_targets_id(config_file: Write) -> None:
@@ -471,42 +383,9 @@ targets:
       deep: [[[[[[[[1]]]]]]]]
 """
     )
-    found = told(refused(lambda: load_config(path)))
-    at = "targets[0]."
-    assert {key: (line, said) for key, (line, _, said) in found.items()} == {
-        f"{at}served_model": (
-            7,
-            "found `sme`, expected `any` or `same`; did you mean `same`? (None)",
-        ),
-        f"{at}served_as": (
-            8,
-            "expected a model's name, or a list of them, as the server writes it (None)",
-        ),
-        f"{at}extra_body.temperature": (
-            10,
-            "`temperature` is sent by Crosswind itself (write it under `params`)",
-        ),
-        f"{at}extra_body.messages": (11, "`messages` is sent by Crosswind itself (delete it)"),
-        f"{at}extra_body.n": (
-            12,
-            "`n` is sent by Crosswind itself (each request is for one reply; "
-            "`generation: {num_samples: 2}` asks for several)",
-        ),
-        f"{at}extra_body.when": (
-            13,
-            "found a date that JSON cannot hold, expected text or a number (put it in quotes)",
-        ),
-        f"{at}extra_body.api_key": (
-            14,
-            "this seems to be a key in plain text, and would be kept with every run (put it into "
-            '.env and write its variable here, as in "${NAME}")',
-        ),
-        f"{at}extra_body.deep[0][0][0][0][0][0][0]": (
-            15,
-            "this is nested too deeply, expected at most 8 levels (None)",
-        ),
-    }
-    assert CANARY not in str(found)
+    error = str(refused(lambda: load_config(path)))
+    approve(error)
+    assert CANARY not in error
 
 
 def test_extra_body_has_room_for_much_and_not_for_everything(
@@ -516,8 +395,7 @@ def test_extra_body_has_room_for_much_and_not_for_everything(
     body = load_config(config_file(MODELS + text.format("y" * 16_000))).targets[0].extra_body
     assert len(body["x"]) == 16_000
     path = config_file(MODELS + text.format("y" * 17_000))
-    found = told(refused(lambda: load_config(path)))
-    approve(found["targets[0].extra_body"][2])
+    approve(str(refused(lambda: load_config(path))))
 
 
 def test_targets_that_are_asked_alike_are_said_to_be_one_before_a_run(tmp_path: Path) -> None:

@@ -73,19 +73,19 @@ def test_folders_that_cannot_be_benchmarks_are_told_apart(
         workspace.require_benchmarks(["linked"])
 
 
-@pytest.mark.parametrize("name", UNSAFE)
-def test_an_unsafe_name_is_refused_with_the_rule(
-    workspace: Workspace, refused: Refused, name: str
-) -> None:
-    for action in (
-        lambda: workspace.definition_path(name),
-        lambda: workspace.require_benchmarks([name]),
-        lambda: new_benchmark(workspace, name),
-    ):
-        text = str(refused(action))
-        approve(text)
+def test_an_unsafe_name_is_refused_with_the_rule(workspace: Workspace, refused: Refused) -> None:
+    told = []
+    for name in UNSAFE:
+        actions = (
+            partial(workspace.definition_path, name),
+            partial(workspace.require_benchmarks, [name]),
+            partial(new_benchmark, workspace, name),
+        )
+        [text] = {str(refused(action)) for action in actions}
         assert text.isprintable()
         assert len(text) < 200
+        told.append(text)
+    approve("\n".join(told))
 
 
 def test_every_unknown_benchmark_is_told_with_the_nearest_known_one(workspace: Workspace) -> None:
