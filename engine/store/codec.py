@@ -1,8 +1,7 @@
 """Converts between dataclasses and the columns of rows, both ways from the dataclass's fields.
 
 A field that is itself a dataclass, such as a conversation's key, is spread over columns of its own.
-The converter of each class is generated once as source and compiled, as `dataclasses` does with its
-methods: walking the fields for each row would be too slow for a store of millions.
+What converts each class is worked out once: a store has millions of rows.
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Value = str | int | float | bytes | None
 Convert = Callable[[Any], Any]
+Fill = Callable[[Any, Any], None]
+"""Sets one field of an object."""
 
 UNREADABLE: Final = (
     *(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError),
@@ -140,41 +141,46 @@ def read_all(wanted: type[T], rows: Sequence[sqlite3.Row]) -> list[T]:
 
 @_cached
 def _reader(wanted: type, columns: tuple[str, ...]) -> Convert:
-    """Compile a reader for rows with these `columns`. It indexes a row by position, which takes
-    half the time of names: SQLite's rows search for a name from the first column on."""
-    names: dict[str, Any] = {}
-    lines: list[str] = []
-    constructor = _emit_constructor(wanted, columns, names, lines, inner=False)
-    return _compiled_lines([*lines, f"return {constructor}"], names)
-
-
-def _emit_constructor(
-    wanted: Any, columns: Sequence[str], names: dict[str, Any], lines: list[str], *, inner: bool
-) -> str:
-    """Append to `lines` the statements that make a value, and return its variable's name. They fill
-    its slots directly: calling a frozen dataclass takes twice as long."""
-    here = f"made_{len(lines)}"
-    lines.append(f"{here} = {_name_for(object.__new__, names)}({_name_for(wanted, names)})")
+    """Return a reader for rows with these `columns`. It indexes a row by position, which takes half
+    the time of names (SQLite's rows search for a name from the first column on), and fills slots
+    directly, as calling a frozen dataclass takes twice as long."""
     hints = dict(_fields(wanted))
+    plain: list[tuple[Fill, int]] = []
+    converted: list[tuple[Fill, int, Convert]] = []
+    nested: list[tuple[Fill, Convert]] = []
+    constant: list[tuple[Fill, Any]] = []
     for field in fields(wanted):
-        hint = hints.get(field.name)
-        if hint is None or (inner and (wanted, field.name) == (Usage, "calls")):
-            value = _name_for(field.default, names)  # a field without a column has a default
-        elif is_dataclass(hint):
-            value = _emit_constructor(hint, columns, names, lines, inner=True)
+        hint, fill = hints.get(field.name), _slot(wanted, field.name)
+        name = _column(wanted, field.name)
+        if is_dataclass(hint):
+            nested.append((fill, _reader(cast("type", hint), columns)))
+        elif hint is None or (name not in columns and (wanted, name) == (Usage, "calls")):
+            constant.append((fill, field.default))  # a field without a column has a default
+        elif convert := _BY_FIELD.get(field.name) or _decoder(hint):
+            converted.append((fill, columns.index(name), convert))
         else:
-            place = columns.index(_column(wanted, field.name))
-            convert = _BY_FIELD.get(field.name) or _decoder(hint)
-            value = _call(convert, f"row[{place}]", names)
-        lines.append(f"{_name_for(_slot(wanted, field.name), names)}({here}, {value})")
-    return here
+            plain.append((fill, columns.index(name)))
+
+    def read_row(row: Sequence[Any]) -> object:
+        made: object = object.__new__(wanted)
+        for fill, place in plain:
+            fill(made, row[place])
+        for fill, place, convert in converted:
+            fill(made, convert(row[place]))
+        for fill, read_part in nested:
+            fill(made, read_part(row))
+        for fill, value in constant:
+            fill(made, value)
+        return made
+
+    return read_row
 
 
-def _slot(table: type, name: str) -> Callable[[Any, Any], None]:
+def _slot(table: type, name: str) -> Fill:
     """Return what sets a field, bypassing the protection of a frozen dataclass."""
     # from the class that declares the field: a subclass with slots does not repeat it
     [slot] = (base.__dict__[name] for base in table.__mro__ if name in base.__dict__)
-    fill: Callable[[Any, Any], None] = slot.__set__
+    fill: Fill = slot.__set__
     return fill
 
 
@@ -235,20 +241,30 @@ def plain_vote(row: Sequence[Any]) -> PlainVote:
 
 
 def encoder(table: type[StoredRow], *given: str) -> Callable[..., tuple[Value, ...]]:
-    """Compile what makes a row's columns. It takes the row, its `seq`, the present time, and a
-    value for each of the columns `given`, which replaces the row's own."""
-    names: dict[str, Any] = {}
-    values = []
-    for column in columns(table):
-        value = f"row.{column.path}"
-        if column.name == "at":
-            values.append("now if row.at is None else row.at")
-        elif column.name == "seq" or column.name in given:
-            values.append(column.name)
-        else:
-            values.append(_call(_encoder(column.hint), value, names))
-    arguments = ", ".join(("row", "seq", "now", *given))
-    return _compiled(f"lambda {arguments}: ({', '.join(values)})", names)
+    """Return what makes a row's columns. It takes the row, its `seq`, the present time, and a value
+    for each of the columns `given`, which replaces the row's own."""
+    names = [column.name for column in columns(table)]
+    values_of = attrgetter(*(column.path for column in columns(table)))
+    seq_place, at_place = names.index("seq"), names.index("at")
+    given_places = [names.index(name) for name in given]
+    encoded = [
+        (place, encode)
+        for place, column in enumerate(columns(table))
+        if place not in given_places and (encode := _encoder(column.hint)) is not None
+    ]
+
+    def make_columns(row: StoredRow, seq: int, now: int, *decided: Value) -> tuple[Value, ...]:
+        values = list(values_of(row))
+        for place, encode in encoded:
+            values[place] = encode(values[place])
+        values[seq_place] = seq
+        if values[at_place] is None:
+            values[at_place] = now
+        for place, value in zip(given_places, decided, strict=True):
+            values[place] = value
+        return tuple(values)
+
+    return make_columns
 
 
 def insert_into(table: str) -> str:
@@ -311,28 +327,6 @@ def _or_none(convert: Convert | None) -> Convert | None:
     if convert is None:
         return None
     return lambda value: None if value is None else convert(value)
-
-
-def _call(convert: Convert | None, value: str, names: dict[str, Any]) -> str:
-    return value if convert is None else f"{_name_for(convert, names)}({value})"
-
-
-def _name_for(used: Any, names: dict[str, Any]) -> str:
-    name = f"used_{len(names)}"
-    names[name] = used
-    return name
-
-
-def _compiled_lines(lines: Sequence[str], names: dict[str, Any]) -> Convert:
-    # compiled once for each class and set of columns: a loop would look up each field in each row
-    exec("def made(row):\n " + "\n ".join(lines), names)  # noqa: S102  (as `_compiled`)
-    function: Convert = names["made"]
-    return function
-
-
-def _compiled(source: str, names: dict[str, Any]) -> Convert:
-    function: Convert = eval(source, names)  # noqa: S307  (made of the names of fields, by this module)
-    return function
 
 
 _Texts = tuple[str, ...]
