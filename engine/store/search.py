@@ -13,10 +13,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
@@ -80,62 +80,30 @@ class Hit:
     cut_after: bool
 
 
-class Search(Protocol):
-    """Searches one store. Threads may share it; `interrupt` cancels what others wait for."""
-
-    @property
-    def indexed_through(self) -> int:
-        """The last `seq` that can be found."""
-
-    def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
-        """Index the messages that were added since, and return how many those are."""
-
-    def search(
-        self,
-        text: str,
-        *,
-        speaker: Speaker | None = None,
-        benchmark: str | None = None,
-        limit: int = 50,
-    ) -> list[Hit]:
-        """Return the newest messages that contain every term of `text`, at most `limit`.
-
-        "Several words" in quotation marks are one phrase; `begin*` matches a prefix of four letters
-        or more. No other character has a meaning, and only the first 32 terms count.
-        """
-
-    def count(
-        self, text: str, *, speaker: Speaker | None = None, benchmark: str | None = None
-    ) -> int:
-        """Return how many messages `search` would find without a limit."""
-
-    def interrupt(self) -> None:
-        """End what other threads wait for, with a `StoreError`."""
-
-    def close(self) -> None:
-        """Close all connections, after running queries have ended."""
-
-
 class _Index:
-    """Indexing and searching have a connection each, so that neither waits for the other."""
+    """Searches one store by its index. Threads may share it; `interrupt` cancels what others wait
+    for. Indexing and searching have a connection each, so that neither waits for the other."""
 
     def __init__(self, store: Path, index: Path) -> None:
         self._index = index
-        self._writing = _SharedConnection(_open(store, index))
+        self._writing, self._writing_lock = _open(store, index), threading.Lock()
         try:
             with _translated(index):
-                self._reading = _SharedConnection(_connect(store, index))
+                self._reading, self._reading_lock = _connect(store, index), threading.Lock()
         except BaseException:
             self._writing.close()
             raise
 
     @property
     def indexed_through(self) -> int:
-        with self._reading.lock, _translated(self._index):
-            return _indexed_through(self._reading.connection)
+        """The last `seq` that can be found."""
+        with self._reading_lock, _translated(self._index):
+            return _indexed_through(self._reading)
 
     def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
-        """Commits every `hold_s` seconds and holds no lock between two commits, so that others who
+        """Index the messages that were added since, and return how many those are.
+
+        Commits every `hold_s` seconds and holds no lock between two commits, so that others who
         index the same store are not kept waiting.
         """
         added = 0
@@ -151,53 +119,65 @@ class _Index:
         benchmark: str | None = None,
         limit: int = 50,
     ) -> list[Hit]:
+        """Return the newest messages that contain every term of `text`, at most `limit`.
+
+        "Several words" in quotation marks are one phrase; `begin*` matches a prefix of four letters
+        or more. No other character has a meaning, and only the first 32 terms count.
+        """
         terms = _terms(text)
         if not terms:
             return []
-        with self._reading.lock, _translated(self._index):
-            rows = self._reading.connection.execute(
-                f"{_ROW} {_MATCHES} ORDER BY said.rowid DESC LIMIT ?6",
-                (*self._wanted(terms, speaker, benchmark), limit),
-            ).fetchall()
+        rows = self._rows(
+            f"{_ROW} {_MATCHES} ORDER BY said.rowid DESC LIMIT ?6", terms, speaker, benchmark, limit
+        )
         return [_hit_of_row(row, matches(row["text"], terms) or []) for row in rows]
 
     def count(
         self, text: str, *, speaker: Speaker | None = None, benchmark: str | None = None
     ) -> int:
+        """Return how many messages `search` would find without a limit."""
         terms = _terms(text)
-        if not terms:
-            return 0
-        with self._reading.lock, _translated(self._index):
-            [number] = self._reading.connection.execute(
-                f"SELECT count(*) {_MATCHES}",
-                self._wanted(terms, speaker, benchmark),
-            ).fetchone()
-        return int(number)
+        return (
+            self._rows(f"SELECT count(*) {_MATCHES}", terms, speaker, benchmark)[0][0]
+            if terms
+            else 0
+        )
 
     def interrupt(self) -> None:
-        for shared in (self._writing, self._reading):
+        """End what other threads wait for, with a `StoreError`."""
+        for connection in (self._writing, self._reading):
             with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
-                shared.connection.interrupt()
+                connection.interrupt()
 
     def close(self) -> None:
-        self._reading.close()
-        self._writing.close()
+        """Close all connections, after running queries have ended."""
+        with self._reading_lock:
+            self._reading.close()
+        with self._writing_lock:
+            self._writing.close()
 
-    def _wanted(
-        self, terms: Sequence[Term], speaker: Speaker | None, benchmark: str | None
-    ) -> tuple[str | int | None, ...]:
-        """The parameters of `_MATCHES`."""
+    def _rows(
+        self,
+        sql: str,
+        terms: Sequence[Term],
+        speaker: Speaker | None,
+        benchmark: str | None,
+        *more: int,
+    ) -> list[Any]:
+        """Return the rows of a query with `_MATCHES`."""
         # in quotes, so that no word is an operator of FTS5
         query = " ".join(f'"{" ".join(term.words)}"' + "*" * term.is_prefix for term in terms)
         who = None if speaker is None else speaker.value
-        return (query, who, benchmark, *self._seq_range(benchmark))
+        with self._reading_lock, _translated(self._index):
+            wanted = (query, who, benchmark, *self._seq_range(benchmark), *more)
+            return self._reading.execute(sql, wanted).fetchall()
 
     def _seq_range(self, benchmark: str | None) -> tuple[int, int]:
         """Return a benchmark's first and last message. A benchmark is mostly run at one time;
         without this range every match of a later benchmark would be read."""
         if benchmark is None:
             return 0, _LAST_ROWID
-        first, last = self._reading.connection.execute(
+        first, last = self._reading.execute(
             "SELECT min(m.seq), max(m.seq) FROM store.take t JOIN store.message m ON m.take = t.seq"
             " WHERE t.benchmark = ?",
             (benchmark,),
@@ -206,60 +186,34 @@ class _Index:
 
     def _extend_once(self, batch: int, hold_s: float) -> int:
         """Index in one transaction."""
-        connection = self._writing.connection
-        with self._writing.lock, _translated(self._index), transaction(connection):
-            began = time.monotonic()
-            through, added = _indexed_through(connection), 0
-            while some := _batch(connection, through, batch):
-                through, added = some.last, added + some.messages
-                if time.monotonic() - began >= hold_s:
+        connection = self._writing
+        with self._writing_lock, _translated(self._index), transaction(connection):
+            began, added = time.monotonic(), 0
+            through = _indexed_through(connection)
+            while time.monotonic() - began < hold_s or not added:
+                last, count = connection.execute(
+                    "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
+                    "WHERE seq > ? ORDER BY seq LIMIT ?)",
+                    (through, batch),
+                ).fetchone()
+                if not count:
                     break
+                connection.execute(
+                    "INSERT INTO said (rowid, text) SELECT seq, plain(text) FROM store.message "
+                    "WHERE seq > ? AND seq <= ?",
+                    (through, last),
+                )
+                through, added = last, added + count
             if added:
                 connection.execute("UPDATE progress SET through = ?", (through,))
             return added
-
-
-@dataclass(frozen=True, slots=True)
-class _SharedConnection:
-    """A connection and the lock that guards it."""
-
-    connection: sqlite3.Connection
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def close(self) -> None:
-        with self.lock:
-            self.connection.close()
-
-
-class _IndexedBatch(NamedTuple):
-    """The last `seq` of the messages that were indexed, and how many they are."""
-
-    last: int
-    messages: int
 
 
 def _indexed_through(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT through FROM progress").fetchone()[0])
 
 
-def _batch(connection: sqlite3.Connection, after: int, size: int) -> _IndexedBatch | None:
-    """Index the next messages; None if there are no more."""
-    last, count = connection.execute(
-        "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
-        "WHERE seq > ? ORDER BY seq LIMIT ?)",
-        (after, size),
-    ).fetchone()
-    if not count:
-        return None
-    connection.execute(
-        "INSERT INTO said (rowid, text) SELECT seq, plain(text) FROM store.message "
-        "WHERE seq > ? AND seq <= ?",
-        (after, last),
-    )
-    return _IndexedBatch(last, count)
-
-
-def open_search(store: Path) -> Search:
+def open_search(store: Path) -> _Index | _Scan:
     """Open the index beside a store; rebuild it if it is missing, damaged or of another store. An
     older store is searched without an index, and so is one in a place that cannot be written, or
     with an SQLite that has no FTS5.
@@ -277,7 +231,7 @@ def open_search(store: Path) -> Search:
 
 
 class _Scan:
-    """Reads all messages, the newest first."""
+    """As `_Index`, and reads all messages, the newest first."""
 
     def __init__(self, store: Path) -> None:
         self._reader = open_reader(store)
@@ -333,6 +287,8 @@ class _Scan:
                     yield row, spans
             before = rows[-1]["seq"]
 
+
+Search = _Index | _Scan
 
 # The index file
 
