@@ -15,8 +15,7 @@ from engine.cli.importing import complaints
 from engine.cli.session import Session, open_session
 from engine.config.schema import Config
 from engine.config.workspace import STORE_FILE, Workspace
-from engine.importing.importer import Importer
-from engine.importing.new_workspace import complete_configuration, make_workspace
+from engine.importing.importer import Importer, complete_configuration, make_workspace
 from engine.importing.report import ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts

@@ -11,8 +11,7 @@ from engine.cli.commands.at_work import PauseCommand, ResumeCommand, StopCommand
 from engine.cli.console import tell
 from engine.cli.engine_handle import NOBODY, EngineHandle, RefusedError, accepted, handle_of
 from engine.link import Command, Request
-from engine.store.lock import Holder
-from engine.store.process import send
+from engine.store.lock import Holder, send
 
 POLL_SECONDS: Final = 0.1
 

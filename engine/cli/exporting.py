@@ -33,8 +33,7 @@ from engine.report.conversation import (
 )
 from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
-from engine.store.browsing import STALE, Browser, Field, Filter
-from engine.store.filter_line import FilterFault, parse
+from engine.store.browsing import STALE, Browser, Field, Filter, FilterFault, parse
 from engine.store.reader import Reader
 
 Selection = Mapping[str, frozenset[ConversationKey] | None]

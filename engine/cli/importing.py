@@ -23,10 +23,15 @@ from engine.config.workspace import CONFIG_FILE, Workspace, find_workspace
 from engine.display import plural
 from engine.errors import FAILED, STOPPED, InputError, Problem
 from engine.files import replace_file
-from engine.importing.importer import Importer
-from engine.importing.inspect_benchmark import LogChoice, Tested
-from engine.importing.inspect_logs import LogFolder, folder_of_logs, known_settings, logs_in
-from engine.importing.new_workspace import complete_configuration, make_workspace
+from engine.importing.importer import Importer, complete_configuration, make_workspace
+from engine.importing.inspect_logs import (
+    LogChoice,
+    LogFolder,
+    Tested,
+    folder_of_logs,
+    known_settings,
+    logs_in,
+)
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts

@@ -33,7 +33,7 @@ from engine.store.integrity import lost_store
 from engine.store.lock import Holder
 from engine.store.open_reader import is_older, open_reader, reader_or_empty
 from engine.store.reader import Reader
-from engine.store.records import StoredConfig
+from engine.store.tables import StoredConfig
 from engine.trust import Permission
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 

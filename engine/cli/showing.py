@@ -41,9 +41,8 @@ from engine.report.conversation import Conversation, shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.model_settings import settings_words
 from engine.store.reader import Reader
-from engine.store.records import others_who_spoke
 from engine.store.search import Hit, open_search
-from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
+from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict, others_who_spoke
 
 WIDTH = 96
 

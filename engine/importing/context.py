@@ -14,11 +14,10 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
 from engine.files import digest_on_disk, read_regular, replace_file
 from engine.importing.fields import Names, UnfitError
-from engine.importing.json_rows import JsonRow, read_object, read_rows
 from engine.importing.known_rows import KnownRows
 from engine.importing.report import BenchmarkReport, FileReport
-from engine.importing.source import Source, SourceFiles
-from engine.importing.verdicts import Tracks, VerdictRules
+from engine.importing.source import JsonRow, Source, SourceFiles, read_object, read_rows
+from engine.importing.takes import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import Mirror, MirrorSources
 from engine.store.mirror_rows import HISTORY

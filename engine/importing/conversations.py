@@ -17,10 +17,19 @@ from engine.importing.histories import RowHistories, RowHistory
 from engine.importing.known_rows import KnownTake, is_same
 from engine.importing.report import UnknownTarget
 from engine.importing.scenarios import ScenarioImport
-from engine.importing.takes import NO_CONTENT, TakeReader, digests_of, in_order, numbered
-from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_verdicts
+from engine.importing.takes import (
+    NO_CONTENT,
+    NO_TYPE,
+    TakeReader,
+    check_identity,
+    digests_of,
+    identity,
+    in_order,
+    numbered,
+    read_verdicts,
+)
 from engine.importing.work import WorkImport
-from engine.store.bulk import BulkRow, WholeConversation, WholeTake
+from engine.store.inserts import BulkRow, WholeConversation, WholeTake
 from engine.store.tables import AttemptRow, CheckRow, StateRow, StoredTake, Verdict
 
 _AUDITS: Final = 2_000

@@ -24,8 +24,8 @@ from engine.importing.fields import (
     text,
     time_of,
 )
-from engine.importing.json_rows import read_lines
-from engine.store.bulk import WholeTake
+from engine.importing.source import read_lines
+from engine.store.inserts import WholeTake
 from engine.store.json_file import kind_of
 from engine.store.mirror_rows import HISTORY
 from engine.store.scenarios_json import scenario_apart

@@ -1,5 +1,5 @@
 """Imports a folder of files into a workspace, one benchmark at a time, each completely or not at
-all."""
+all; makes the workspace that an import fills."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, Final
+
+import yaml
 
 from engine.benchmark import Scenario, Track
 from engine.branches import Branch
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.checks import current_words
 from engine.config.schema import Config
+from engine.config.schemas import CONFIG_MODELINE
 from engine.config.secrets import Secret
+from engine.config.templates import init_workspace
 from engine.config.workspace import Workspace
 from engine.config.yaml_text import read_yaml
 from engine.errors import InputError, Problem
-from engine.files import digest_on_disk
+from engine.files import digest_on_disk, replace_file
 from engine.importing.context import ImportContext, place_definition, place_draft, place_scenarios
 from engine.importing.fields import Names, fitting_name, objects_in, text
-from engine.importing.known_rows import KnownRows
-from engine.importing.published import tracks_in_taxonomy
+from engine.importing.known_rows import KnownRows, made_from, unchanged
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
-from engine.importing.rows import BenchmarkRows
+from engine.importing.rows import BenchmarkRows, tracks_in_taxonomy
 from engine.importing.source import (
     ImportableFolder,
     Source,
@@ -33,11 +37,10 @@ from engine.importing.source import (
     refuse_unfit,
     size_of,
 )
-from engine.importing.unchanged_files import made_from, unchanged
-from engine.importing.verdicts import VerdictRules
-from engine.store.bulk import BulkRow
+from engine.importing.takes import VerdictRules
 from engine.store.database import Store
 from engine.store.imports import CONFIG
+from engine.store.inserts import BulkRow
 from engine.store.reader import Reader
 from engine.store.scenarios_json import read_scenarios
 
@@ -321,3 +324,58 @@ def _same_file(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except OSError:
         return False
+
+
+# The workspace that an import fills
+
+
+_ROLES: Final = ("user_model", "evaluator_model", "generator_model")
+_KEPT: Final = ("generation", "demographics", "landmarks", "perfunctory")
+_HEAD: Final = """\
+# Made by `crosswind import`. Keys are looked up in the environment and in .env by these names.
+# `crosswind init DIR` makes a config.yaml that explains every key.
+"""
+
+
+def make_workspace(folder: Path, imported: Path | None) -> Workspace:
+    """Make a workspace with the models of the imported `config.yaml`, or else with those of a new
+    workspace. Raises `InputError`."""
+    theirs = {} if imported is None else current_words(read_yaml(imported)).data
+    workspace = Workspace(folder)
+    init_workspace(folder)
+    starter = read_yaml(workspace.config_path).data
+    kept = {key: _without_keys(theirs.get(key) or starter.get(key)) for key in _ROLES}
+    kept |= {key: theirs[key] for key in _KEPT if key in theirs}
+    targets = theirs.get("targets")
+    listed = targets if isinstance(targets, list) and targets else starter["targets"]
+    _write(workspace, {**kept, "targets": [_without_keys(target) for target in listed]})
+    return workspace
+
+
+def complete_configuration(
+    workspace: Workspace, found: Sequence[UnknownTarget], num_samples: int, *, add: bool
+) -> None:
+    """Write the targets that were found into the configuration of a workspace made for them, after
+    those that stand there if `add`, or else in their place, and the number of samples."""
+    config = dict(read_yaml(workspace.config_path).data)
+    targets = [target for line in found for target in yaml.safe_load(line.as_yaml())]
+    if targets:
+        config["targets"] = [*(config["targets"] if add else []), *targets]
+    made = dict(config.get("generation") or {})
+    config["generation"] = {**made, "num_samples": max(num_samples, made.get("num_samples", 1))}
+    _write(workspace, config)
+
+
+def _without_keys(model: Any) -> Any:
+    """Leave out headers, and a key that is not the name of a variable."""
+    if not isinstance(model, dict):
+        return model
+    kept = {key: value for key, value in model.items() if "headers" not in str(key)}
+    if not Secret(str(kept.get("apikey"))).is_reference:
+        kept.pop("apikey", None)
+    return kept
+
+
+def _write(workspace: Workspace, config: Mapping[str, Any]) -> None:
+    text = yaml.safe_dump(dict(config), allow_unicode=True, sort_keys=False, width=100)
+    replace_file(workspace.config_path, (CONFIG_MODELINE + _HEAD + text).encode())

@@ -23,7 +23,7 @@ from engine.importing.fields import (
 )
 from engine.importing.histories import RowHistories
 from engine.importing.work import WorkImport
-from engine.store.bulk import BulkRow
+from engine.store.inserts import BulkRow
 from engine.store.scenarios_json import differ, read_scenario, told_base
 from engine.store.tables import ScenarioRow, without_base
 

@@ -10,11 +10,11 @@ from engine.display import plural
 from engine.providers.batches.queue import Batch
 from engine.store.database import Store
 from engine.store.reader import Reader
-from engine.store.records import StoredBatch
 from engine.store.tables import (
     BatchEventRow,
     BatchRow,
     BatchTakenRow,
+    StoredBatch,
     UnsettledRow,
     utc_datetime,
 )

@@ -13,7 +13,7 @@ from engine.jury import AskedConversations
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
-from engine.store.records import VerdictRow
+from engine.store.tables import VerdictRow
 
 ScoreCell = tuple[str, Track, str]
 """Target, track and metric."""

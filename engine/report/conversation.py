@@ -29,8 +29,14 @@ from engine.store.mirror_rows import (
 )
 from engine.store.model_settings import ModelSettings, Settings, settings_words
 from engine.store.reader import Reader
-from engine.store.records import others_of, others_who_spoke
-from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
+from engine.store.tables import (
+    CheckRow,
+    MessageRow,
+    StoredTake,
+    Verdict,
+    others_of,
+    others_who_spoke,
+)
 
 _AT_ONCE: Final = 100
 

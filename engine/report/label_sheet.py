@@ -14,7 +14,7 @@ from engine.benchmark import Speaker
 from engine.errors import InputError, Problem
 from engine.files import decoded_text, open_regular
 from engine.report.conversation import cell, csv_line
-from engine.store.sqlite_tools import Format, rows_from_file
+from engine.store.migrations import Format, rows_from_file
 from engine.store.tables import MessageRow
 
 GIVEN: Final = ("answer", "replies", "confidence", "note")

@@ -16,8 +16,8 @@ from typing import Self, TypeVar
 from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.bulk import CACHE_KB, Bulk, BulkRow
 from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
+from engine.store.inserts import CACHE_KB, Bulk, BulkRow
 from engine.store.integrity import check_newest
 from engine.store.lock import WATCH_S, Leaseholder
 from engine.store.open_reader import connect, open_reader, refuse_empty, refuse_unfit

@@ -17,9 +17,8 @@ from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.connection import raw_connection
 from engine.store.filesystem import has_log, log_of
-from engine.store.lock import holder_state
+from engine.store.lock import ProcessState, holder_state
 from engine.store.open_reader import open_reader
-from engine.store.process import ProcessState
 from engine.store.rowcheck import SPENT, implausible_rows, is_possible, rows_with_faults
 from engine.store.schema import (
     CHANGES,

@@ -11,8 +11,7 @@ from pathlib import Path
 from engine.errors import StoreError
 from engine.store.connection import Connection, raw_connection
 from engine.store.filesystem import log_of
-from engine.store.lock import Holder, holder_state, workspace_holder
-from engine.store.process import ProcessState
+from engine.store.lock import Holder, ProcessState, holder_state, workspace_holder
 from engine.store.reader import Reader
 from engine.store.schema import (
     SCHEMA_VERSION,

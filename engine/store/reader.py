@@ -32,9 +32,7 @@ from engine.store.codec import VOTE, columns_of, plain_vote, read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import CONFIG, ImportNote, kept_import, rows_digest
-from engine.store.lock import LEASE, Lease, holder_state, lease_from
-from engine.store.process import ProcessState
-from engine.store.records import MirroredFile, StoredBatch, StoredConfig, VerdictRow
+from engine.store.lock import LEASE, Lease, ProcessState, holder_state, lease_from
 from engine.store.rowcheck import SPENT, plausible_value
 from engine.store.schema import (
     CHECKED_LANDMARKS,
@@ -56,14 +54,18 @@ from engine.store.tables import (
     LearnedRow,
     MessageRow,
     MetricRow,
+    MirroredFile,
     ReviewRow,
     RunRow,
     ScenarioRow,
     SettingsRow,
     StateRow,
+    StoredBatch,
+    StoredConfig,
     StoredTake,
     UnusableRow,
     Verdict,
+    VerdictRow,
     utc_datetime,
 )
 

@@ -13,7 +13,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass
@@ -25,15 +25,72 @@ from engine.display import plural
 from engine.errors import CrosswindError, StoreError
 from engine.kill_points import KillPoint, reached
 from engine.store.acknowledged import Acknowledgements
-from engine.store.bulk import Bulk
 from engine.store.connection import transaction
 from engine.store.events import keep_sums
 from engine.store.filesystem import lacks_room, room_advice
-from engine.store.inserts import insert
+from engine.store.inserts import Bulk, insert
 from engine.store.lock import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
-from engine.store.open_calls import OpenCalls
 from engine.store.schema import LAST_SEQ, damage_in, damaged
 from engine.store.tables import BenchmarkCounts, StoredRow
+
+SPARE: Final = 1.15
+"""What is stored, as a multiple of what the calls under way may cost, so that one more of them
+rarely waits for a commit of its own."""
+TOO_MUCH: Final = 1.5
+"""The multiple above which less is stored with the next commit."""
+
+
+class OpenCalls:
+    """Sums up what calls may cost, in US dollars, from before they are sent until the rows of their
+    attempts are on disk. Any thread begins and ends calls; only the writer's stores."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0.0
+        self._calls = 0
+        self._on_disk = 0.0
+        self._ended: deque[tuple[int, float]] = deque()
+        """Calls that are over: the number of the last request of theirs, and what they might have
+        cost."""
+
+    def begin(self, usd: float, written: int) -> bool:
+        """Add a call; return whether what is on disk covers it. `written` is the number of the last
+        request that is on disk."""
+        with self._lock:
+            self._forget(written)
+            self._open += usd
+            self._calls += 1
+            return self._open <= self._on_disk
+
+    def end(self, usd: float, last: int) -> None:
+        """Remove a call once the request with the number `last` is on disk."""
+        with self._lock:
+            self._ended.append((last, usd))
+
+    def to_store(self, written: int) -> float | None:
+        """Return the sum to store; None if the one on disk will do."""
+        with self._lock:
+            self._forget(written)
+            if self._open <= self._on_disk <= self._open * SPARE * TOO_MUCH:
+                return None
+            amount = self._open * SPARE
+            # until it is stored, a call may rely on the lesser of both only
+            self._on_disk = min(self._on_disk, amount)
+            return amount
+
+    def stored(self, amount: float | None) -> None:
+        """Say that this sum is on disk, if it is another one."""
+        if amount is not None:
+            with self._lock:
+                self._on_disk = amount
+
+    def _forget(self, written: int) -> None:
+        while self._ended and self._ended[0][0] <= written:
+            self._open -= self._ended.popleft()[1]
+            self._calls -= 1
+        if not self._calls:  # what rounding left
+            self._open = 0.0
+
 
 GROUP_ROWS: Final = 500
 """The maximum number of rows in one transaction, so that nobody waits long for its commit."""

@@ -30,8 +30,8 @@ from engine.benchmark import (
     scenario_id,
     variant_id,
 )
-from engine.store.bulk import GIVEN_LATER, BulkRow, WholeConversation, WholeTake
 from engine.store.database import open_store
+from engine.store.inserts import GIVEN_LATER, BulkRow, WholeConversation, WholeTake
 from engine.store.tables import (
     AttemptRow,
     MessageRow,

@@ -27,7 +27,7 @@ from engine.stages.evaluate import Judgement
 from engine.stages.parsing import parse_answer
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
-from engine.store.filter_line import LONGEST as LONGEST_FILTER
+from engine.store.browsing import LONGEST as LONGEST_FILTER
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tests.waiting import assert_quick, slowness
 from tui.state.reviewing import LONGEST as LONGEST_DIFFED
@@ -38,7 +38,7 @@ MEGABYTE: Final = 1_000_000
 AT_MOST_S: Final = 0.05
 APART: Final = {
     "engine.store.filesystem._MOUNT_LINE": "what this system itself says of what is mounted",
-    "engine.store.words._WORD": "finds each word, so a megabyte of emoji is a million of them",
+    "engine.store.search._WORD": "finds each word, so a megabyte of emoji is a million of them",
 }
 """Slow where they were looked for all over a foreign text, and why they are not."""
 AT_MOST: Final[Mapping[str, int]] = {
@@ -60,10 +60,10 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.quotes": LONGEST_QUOTE,
     "engine.stages.answers._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
-    "engine.store.words._TERM": 1000,
+    "engine.store.search._TERM": 1000,
     "engine.checks": LONGEST_AUDITED,
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
-    "engine.store.filter_line": LONGEST_FILTER,
+    "engine.store.browsing": LONGEST_FILTER,
     "engine.report.html.page._WORD": NAME_LENGTH,
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,

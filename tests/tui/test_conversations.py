@@ -9,9 +9,8 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State
 from engine.link import Command
-from engine.store.browsing import Column, Sorting
+from engine.store.browsing import Column, Sorting, parse
 from engine.store.conversations import ConversationBrowser
-from engine.store.filter_line import parse
 from tests.approval import approve, lines_with
 from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import BENCHMARK, TARGETS, Pilot, Take, Theatre, on_screen

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from engine.store.browsing import Field, FilterTerm
-from engine.store.filter_line import FilterFault, parse
+from engine.store.browsing import Field, FilterFault, FilterTerm, parse
 from tui.screens.search import parse_query
 from tui.state.transcript import PatternFault, Spans, matches
 

@@ -10,8 +10,7 @@ from textual.app import App, ComposeResult
 
 from engine.benchmark import ConversationKey, StopReason, Track
 from engine.jury import NotCounted
-from engine.store.records import VerdictRow
-from engine.store.tables import Quote
+from engine.store.tables import Quote, VerdictRow
 from tests.approval import approve, lines_with
 from tests.tui.idle import hurried
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre

@@ -9,8 +9,7 @@ import pytest
 
 from engine.benchmark import StopReason
 from engine.link import EngineState
-from engine.store.browsing import Browser
-from engine.store.filter_line import parse
+from engine.store.browsing import Browser, parse
 from engine.store.tables import Quote
 from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import Pilot, Theatre, on_screen

@@ -7,8 +7,7 @@ from array import array
 import pytest
 from rich.cells import cell_len
 
-from engine.store.browsing import Browser, Column, FilterResult, Sorting
-from engine.store.filter_line import FilterFault, parse
+from engine.store.browsing import Browser, Column, FilterFault, FilterResult, Sorting, parse
 from engine.watch import named_only
 from tests.approval import approve, lines_with
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre, text

@@ -41,7 +41,6 @@ from engine.link import (
 )
 from engine.pipeline.order import PriceRange
 from engine.store.database import Store, open_store
-from engine.store.records import VerdictRow
 from engine.store.tables import (
     AttemptRow,
     MessageRow,
@@ -53,6 +52,7 @@ from engine.store.tables import (
     TakeEndRow,
     TakeRow,
     Verdict,
+    VerdictRow,
 )
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tests.tui.idle import done_by_threads, hurried

@@ -15,8 +15,7 @@ from textual.widgets import Input
 
 from engine.display import one_line, plural
 from engine.errors import StoreError
-from engine.store.browsing import Filter
-from engine.store.filter_line import HELP, FilterFault, parse
+from engine.store.browsing import HELP, Filter, FilterFault, parse
 from engine.store.reader import Reader
 from engine.watch import BenchmarkInfo
 from tui.bindings import PaletteCommand

@@ -15,9 +15,8 @@ from engine.benchmark import Stage
 from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Command, Request, Response, WorkRow
-from engine.store.browsing import Browser
-from engine.store.filter_line import parse
-from engine.store.records import VerdictRow
+from engine.store.browsing import Browser, parse
+from engine.store.tables import VerdictRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.screens.base import DEFINITION, FREEZE, Shell, ShellCommand, WatchingScreen

@@ -22,8 +22,7 @@ from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
-from engine.store.browsing import Browser
-from engine.store.filter_line import parse
+from engine.store.browsing import Browser, parse
 from tui.bindings import key
 from tui.format import SCRIPTED_IN_SHORT
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows

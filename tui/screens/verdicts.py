@@ -15,8 +15,7 @@ from engine.benchmark import Metric
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
-from engine.store.browsing import Browser, Column, Filter, Sorting
-from engine.store.filter_line import FilterFault, parse
+from engine.store.browsing import Browser, Column, Filter, FilterFault, Sorting, parse
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
 from engine.store.tables import TakeCount

@@ -25,7 +25,7 @@ from tui.text.wrap import first_rows
 if TYPE_CHECKING:
     from engine.pipeline.planner import RemainingWork
     from engine.pipeline.scores import ScoreCounts
-    from engine.store.records import VerdictRow
+    from engine.store.tables import VerdictRow
 
 LABEL: Final = 11
 READABLE: Final = 100

@@ -16,7 +16,7 @@ from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.jury import AskedConversations, NotCounted
 from engine.progress import TrackScore
 from engine.store.open_reader import open_reader
-from engine.store.records import VerdictRow
+from engine.store.tables import VerdictRow
 from engine.watch import Watch
 
 if TYPE_CHECKING:

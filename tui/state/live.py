@@ -15,7 +15,7 @@ from engine.facts import (
     Noted,
     StateChanged,
 )
-from engine.store.records import VerdictRow
+from engine.store.tables import VerdictRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import (
     READING,

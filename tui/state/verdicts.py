@@ -18,8 +18,8 @@ from engine.store.browsing import (
     Filter,
     FilterResult,
     Sorting,
+    parse,
 )
-from engine.store.filter_line import parse
 from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, conversation_id, verdict

@@ -16,7 +16,7 @@ from textual.message import Message
 from engine.benchmark import ConversationKey
 from engine.display import one_line, plural
 from engine.jury import NotCounted
-from engine.store.records import VerdictRow
+from engine.store.tables import VerdictRow
 from tui.format import TRACK_SIGNS, conversation_id, verdict
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 from tui.text.wrap import Cells, Heading, laid_out

@@ -13,8 +13,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.importing import source
-from engine.importing.json_rows import _DECODER, _QUICK_DECODER, read_rows
-from engine.importing.source import Source, SourceFiles
+from engine.importing.source import _DECODER, _QUICK_DECODER, Source, SourceFiles, read_rows
 from tests.approval import approve
 from tests.engine.importing.building import (
     Ours,

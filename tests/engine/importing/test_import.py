@@ -17,8 +17,8 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.checks import FaultKind
 from engine.errors import InputError
-from engine.store.bulk import BulkRow
 from engine.store.database import open_store
+from engine.store.inserts import BulkRow
 from engine.store.tables import StateRow
 from tests.approval import approve
 from tests.benchmarks.synthetic import Size, build_files, conversations, store_rows

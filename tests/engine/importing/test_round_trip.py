@@ -14,7 +14,7 @@ from engine.config.workspace import Workspace
 from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
 from engine.importing.source import look_through
-from engine.importing.verdicts import EDITED
+from engine.importing.takes import EDITED
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import open_store

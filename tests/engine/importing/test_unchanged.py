@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError
-from engine.importing import importer, unchanged_files
+from engine.importing import importer, known_rows
 from engine.importing.context import ImportContext
 from engine.importing.rows import BenchmarkRows
 from engine.store.database import open_store
@@ -150,7 +150,7 @@ def test_after_any_change_all_is_read_again(
         assert (reads, one.unchanged) == (["giving-in"], None), name
         ours.take_in(theirs.root)
         assert reads == ["giving-in"], name
-    monkeypatch.setattr(unchanged_files, "program_digest", lambda: "another")
+    monkeypatch.setattr(known_rows, "program_digest", lambda: "another")
     ours.take_in(theirs.root)
     assert reads == ["giving-in"] * 2
 
@@ -257,7 +257,7 @@ def test_an_import_that_does_not_end_is_not_remembered(
         raise StoreError("the disk went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("engine.store.bulk.keep_import", ended)
+        patched.setattr("engine.store.inserts.keep_import", ended)
         with pytest.raises(StoreError, match="went away"):
             ours.take_in(folder)
     assert ours.take_in(folder).benchmarks[0].is_new

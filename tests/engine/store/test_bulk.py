@@ -9,13 +9,13 @@ import pytest
 
 from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.errors import StoreError
-from engine.store.bulk import (
+from engine.store.database import Store, open_store
+from engine.store.inserts import (
     GIVEN_LATER,
     BulkRow,
     WholeConversation,
     WholeTake,
 )
-from engine.store.database import Store, open_store
 from engine.store.tables import MessageRow, StateRow, TakeEndRow, Verdict
 from tests.engine.store.building import (
     BENCHMARK,

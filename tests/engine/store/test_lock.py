@@ -16,15 +16,17 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError, WorkspaceBusyError
-from engine.store import process
-from engine.store.lock import LOCK_NAME, hold_workspace, workspace_holder
-from engine.store.process import (
+from engine.store import lock
+from engine.store.lock import (
+    LOCK_NAME,
     ProcessState,
     _began,
     _began_by_ps,
+    hold_workspace,
     send,
     state_of_process,
     this_process,
+    workspace_holder,
 )
 from tests.engine.providers.test_open_files import none_left
 from tests.waiting import PATIENCE_S, Child
@@ -192,8 +194,8 @@ def test_a_process_of_which_ps_says_nothing_is_not_taken_for_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = this_process()
-    monkeypatch.setattr(process, "_began", _began_by_ps)
-    monkeypatch.setattr(process, "_output_of", lambda *_: "")  # it failed, or took too long
+    monkeypatch.setattr(lock, "_began", _began_by_ps)
+    monkeypatch.setattr(lock, "_output_of", lambda *_: "")  # it failed, or took too long
     with Child(SLEEPING) as child:
         other = replace(here, pid=child.pid, began="Mon Nov 23 15:00:00 2026")
         assert state_of_process(other, here) is ProcessState.ALIVE

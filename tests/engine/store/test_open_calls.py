@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.store.database import Store, open_store
-from engine.store.open_calls import SPARE, TOO_MUCH, OpenCalls
 from engine.store.open_reader import open_reader
 from engine.store.tables import UnsettledRow
+from engine.store.writer import SPARE, TOO_MUCH, OpenCalls
 from tests.engine.store.building import note, run, write
 
 

@@ -16,12 +16,12 @@ from engine.benchmark import State
 from engine.errors import StoreError
 from engine.store.database import open_store
 from engine.store.integrity import faults
-from engine.store.open_calls import SPARE
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.schema import SCHEMA_VERSION
 from engine.store.tables import UnsettledRow
+from engine.store.writer import SPARE
 from tests.approval import approve
 from tests.engine.store.building import (
     BENCHMARK,
