@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 _USES: Final = frozenset({"search", "match", "fullmatch", "sub", "findall", "finditer", "split"})
 _ONCE: Final = frozenset({"search", "match", "fullmatch"})
 _SAMPLES: Final = {"DIGIT": "1", "SPACE": " ", "WORD": "a", "NOT_SPACE": "a", "NOT_WORD": "-"}
-_MOST: Final = 60
+_MOST: Final = 30
 _IMPORTS_RE: Final = re.compile(rb"^\s*import re$", re.MULTILINE)
 
 

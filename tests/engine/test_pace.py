@@ -166,11 +166,9 @@ FACTOR = 1.6
     ("conversations", "at_once", "takes", "ends"),
     [
         (48, 40, alike, never),
-        (48, 40, varied, never),
         (48, 40, varied, often_early),
-        (140, 20, varied, often_early),
     ],
-    ids=["alike", "varied", "ended early", "many ended early"],
+    ids=["alike", "ended early"],
 )
 def test_what_is_told_is_true_to_the_end(
     tmp_path: Path, conversations: int, at_once: int, takes: Takes, ends: Ends

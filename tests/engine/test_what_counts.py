@@ -520,15 +520,19 @@ def through_files(place: Place) -> Place:
     return place
 
 
+def several(*acts: Callable[[Place], object]) -> Callable[[Place], None]:
+    def do(place: Place) -> None:
+        for act in acts:
+            act(place)
+
+    return do
+
+
 ACTS: Mapping[str, Callable[[Place], Place | None]] = {
     "nothing": lambda _: None,
-    "reject": reject,
-    "take the rejection back": take_back,
-    "delete by hand": delete_by_hand,
-    "judge again": judge_again,
-    "play again": play_again,
-    "a validation run": validate,
-    "remove a target": remove_target,
+    "again, then reject": several(play_again, judge_again, reject),
+    "take back, then delete by hand": several(take_back, delete_by_hand),
+    "a validation run without a target": several(validate, remove_target),
     "change the judge": change_judge,
     "through Inspect": through_inspect,
     "through files": through_files,

@@ -48,8 +48,18 @@ def add(place: Place, code: str, keys: str = "call: 'bot:reply'") -> None:
     place.edit(place.config, BARE, f"  - {{id: mine, source: python, {keys}}}\n")
 
 
+def add_each(place: Place, *codes: str) -> list[str]:
+    """The targets, each a function in a module of its own."""
+    names = [f"mine{number}" for number in range(len(codes))]
+    for name, code in zip(names, codes, strict=True):
+        (place.root / f"{name}.py").write_text(code)
+    targets = (f"  - {{id: {name}, source: python, call: '{name}:reply'}}\n" for name in names)
+    place.edit(place.config, BARE, "".join(targets))
+    return names
+
+
 def run(place: Place, **policy: Any) -> tuple[int, dict[str, str]]:
-    """How many rows failed, and why conversations of the function's did."""
+    """How many rows failed, and why conversations of functions did."""
     config = load_config(place.config)
     with open_store(place.root / "crosswind.db") as store:
         pipeline = Pipeline(
@@ -62,37 +72,36 @@ def run(place: Place, **policy: Any) -> tuple[int, dict[str, str]]:
         result = asyncio.run(run_once(pipeline, Order(("giving-in",))))
         takes = store.reader.takes("giving-in")
     return result.failed, {
-        str(take.key): take.detail or "" for take in takes if take.key.target_id == "mine"
+        str(take.key): take.detail or "" for take in takes if take.key.target_id.startswith("mine")
     }
 
 
-def said(place: Place) -> list[str]:
+def said(place: Place, target: str = "mine") -> list[str]:
     with place.reader() as reader:
-        takes = [one for one in reader.counting_takes("giving-in") if one.key.target_id == "mine"]
+        takes = [one for one in reader.counting_takes("giving-in") if one.key.target_id == target]
         return [one.text for take in takes for one in reader.messages(take.seq)][1::2]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "def reply(messages, session):\n    return 'Yes. ' + messages[-1]['role'] + session[:0]",
-        "async def reply(messages, session):\n    return 'Yes. user'",
-        "def reply(messages, session):\n    yield 'Yes. '\n    yield 'user'",
-        "async def reply(messages, session):\n    yield 'Yes. '\n    yield 'user'",
-        "import asyncio\nlock = asyncio.Lock()\nasync def reply(m, s):\n"
-        "    async with lock:\n        await asyncio.sleep(0)\n        return 'Yes. user'",
-        "class Bot:\n    def __call__(self, m, s):\n        return 'Yes. user'\nreply = Bot()",
-        "import sys, os\ndef reply(m, s):\n    print('{\"end\": true}', flush=True)\n"
-        "    os.write(1, b'noise')\n    sys.stdin.read()\n    return 'Yes. user'",
-        "import threading, time\ndef reply(m, s):\n"
-        "    threading.Thread(target=time.sleep, args=(600,)).start()\n    return 'Yes. user'",
-    ],
+WAYS = (
+    "def reply(messages, session):\n    return 'Yes. ' + messages[-1]['role'] + session[:0]",
+    "async def reply(messages, session):\n    return 'Yes. user'",
+    "def reply(messages, session):\n    yield 'Yes. '\n    yield 'user'",
+    "async def reply(messages, session):\n    yield 'Yes. '\n    yield 'user'",
+    "import asyncio\nlock = asyncio.Lock()\nasync def reply(m, s):\n"
+    "    async with lock:\n        await asyncio.sleep(0)\n        return 'Yes. user'",
+    "class Bot:\n    def __call__(self, m, s):\n        return 'Yes. user'\nreply = Bot()",
+    "import sys, os\ndef reply(m, s):\n    print('{\"end\": true}', flush=True)\n"
+    "    os.write(1, b'noise')\n    sys.stdin.read()\n    return 'Yes. user'",
+    "import threading, time\ndef reply(m, s):\n"
+    "    threading.Thread(target=time.sleep, args=(600,)).start()\n    return 'Yes. user'",
 )
-def test_text_comes_of_it_at_once_awaited_or_in_pieces(place: Place, body: str) -> None:
-    add(place, body)
+
+
+def test_text_comes_of_it_at_once_awaited_or_in_pieces(place: Place) -> None:
+    names = add_each(place, *WAYS)
     failed, _ = run(place)
     assert failed == 0
-    assert said(place) == ["Yes. user"] * 4
+    assert [said(place, name) for name in names] == [["Yes. user"] * 4] * len(WAYS)
 
 
 def test_it_is_judged_beside_a_bare_model_and_named(place: Place) -> None:
@@ -107,45 +116,50 @@ def test_it_is_judged_beside_a_bare_model_and_named(place: Place) -> None:
     assert "answered in" in crosswind(place.root, "doctor", "--call").out
 
 
+DEEDS = {
+    "raise ValueError('no docs')": "ValueError: no docs (mine0.py, line ",
+    "raise SystemExit(3)": "SystemExit: 3",
+    "import os; os._exit(7)": "its process ended with exit code 7",
+    "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)": "was killed by SIGSEGV",
+    "return None": "it returned None, expected text",
+    "return 3": "it returned of type int",
+    "return ''": "answered with nothing",
+    "return iter(['a', 3])": "a piece of its reply is of type int",
+    "return ('x' * 65536 for _ in range(70))": "longer than any model's",
+    "raise RuntimeError('key sk-canary-0123456789abcdef')": "RuntimeError: key [hidden]",
+}
+SILENT = {"time.sleep(600)": "no first word within 0.5 s"}
+
+
 @pytest.mark.parametrize(
-    ("deed", "words"),
-    [
-        ("raise ValueError('no docs')", "ValueError: no docs (bot.py, line "),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("import os; os._exit(7)", "its process ended with exit code 7"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
-        ("time.sleep(600)", "no first word within 0.5 s"),
-        ("return None", "it returned None, expected text"),
-        ("return 3", "it returned of type int"),
-        ("return ''", "answered with nothing"),
-        ("return iter(['a', 3])", "a piece of its reply is of type int"),
-        ("return ('x' * 65536 for _ in range(70))", "longer than any model's"),
-        ("raise RuntimeError('key sk-canary-0123456789abcdef')", "RuntimeError: key [hidden]"),
-    ],
+    ("deeds", "longest_s"),
+    # where nobody is silent, none is taken for it, however little the machine lets it say
+    [(DEEDS, PATIENCE_S), (SILENT, 0.5)],
+    ids=["deeds", "silent"],
 )
 def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
-    place: Place, deed: str, words: str
+    place: Place, deeds: dict[str, str], longest_s: float
 ) -> None:
-    add(place, GOOD.replace("return '", f"if messages[-1]['content'] in BAD: {deed}\n    return '"))
-    code = (place.root / "bot.py").read_text()
     # of the two conversations, the first that is begun misbehaves, in whichever process it is
-    mark = place.root / "first"
-    (place.root / "bot.py").write_text(
-        "import os, time\nclass Bad:\n    def __contains__(self, text):\n"
-        f"        try: os.close(os.open({str(mark)!r}, os.O_CREAT | os.O_EXCL))\n"
-        "        except FileExistsError: return False\n        return True\nBAD = Bad()\n" + code
+    codes = (
+        "import os, time\ndef is_first():\n"
+        f"    try: os.close(os.open({str(place.root / str(n))!r}, os.O_CREAT | os.O_EXCL))\n"
+        "    except FileExistsError: return False\n    return True\n"
+        f"def reply(messages, session):\n    if is_first(): {deed}\n    return 'It is yours.'\n"
+        for n, deed in enumerate(deeds)
     )
-    # where nobody is silent, none is taken for it, however little the machine lets it say
-    longest_s = 0.5 if "sleep" in deed else PATIENCE_S
+    names = add_each(place, *codes)
     failed, why = run(place, first_token_s=longest_s, between_s=longest_s)
-    assert failed == 1
-    assert sorted(bool(one) for one in why.values()) == [False, True]
-    [reason] = [one for one in why.values() if one]
-    assert words in reason
-    assert reason.startswith("target mine (python:bot:reply): ")
+    assert failed == len(deeds)
+    for name, words in zip(names, deeds.values(), strict=True):
+        reasons = [one for key, one in why.items() if key.endswith(f"__{name}")]
+        [reason] = filter(None, reasons)
+        assert len(reasons) == 2
+        assert words in reason
+        assert reason.startswith(f"target {name} (python:{name}:reply): ")
     failed, _ = run(place)
     assert failed == 0
-    approve(said(place))
+    assert [said(place, name) for name in names] == [["It is yours."] * 4] * len(names)
 
 
 @pytest.mark.parametrize(
@@ -156,11 +170,8 @@ def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
         ("reply = 3\n", "call: 'bot:reply'", "cannot be called"),
         ("def reply(messages): ...\n", "call: 'bot:reply'", "does not take (messages, session)"),
         ("1 / 0\n", "call: 'bot:reply'", "ZeroDivisionError: division by zero (bot.py, line 1)"),
-        ("raise SystemExit\n", "call: 'bot:reply'", "SystemExit"),
         (GOOD, "call: bot.reply", "names no function"),
         (GOOD, "call: 'bot:reply', processes: 0", "processes"),
-        (GOOD, "processes: 2", "needs `call`"),
-        (GOOD, "call: 'bot:reply', params: {}", "does not have this key"),
     ],
 )
 def test_one_that_cannot_be_called_is_refused_with_its_line_before_the_first_row(
@@ -307,18 +318,18 @@ def test_what_it_prints_as_an_error_stands_in_the_log_with_its_row_and_no_key(pl
             assert b"canary-of-the-shop" not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize(
-    "end", ["os._exit(3)", "raise ValueError('no')", "os.kill(os.getpid(), 9)", "return None"]
-)
-def test_what_it_printed_before_it_failed_is_kept(place: Place, end: str) -> None:
-    add(
+def test_what_it_printed_before_it_failed_is_kept(place: Place) -> None:
+    ends = ("os._exit(3)", "raise ValueError('no')", "os.kill(os.getpid(), 9)", "return None")
+    names = add_each(
         place,
-        "import os, sys\n"
-        "def reply(messages, session):\n"
-        f"    os.write(2, b'half a trace\\n')\n    {end}\n",
+        *(
+            "import os, sys\ndef reply(messages, session):\n"
+            f"    os.write(2, b'half a trace of {end[:9]}\\n')\n    {end}\n"
+            for end in ends
+        ),
     )
-    assert run(place)[0]
-    assert "half a trace" in log_of(place)
+    assert run(place)[0] == 2 * len(names)
+    assert [end for end in ends if f"half a trace of {end[:9]}" not in log_of(place)] == []
 
 
 def test_of_what_it_prints_without_end_the_last_is_kept_and_nobody_waits(place: Place) -> None:

@@ -36,6 +36,10 @@ def test_states_agree_and_are_what_a_run_does(seed: int, tmp_path: Path) -> None
     hold(tmp_path, seed)
 
 
+class _Judge(Overheard):
+    label = "evaluator"
+
+
 JUDGE = "{model: evaluator, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
 
 
@@ -43,7 +47,6 @@ JUDGE = "{model: evaluator, source: openai, base_url: 'http://127.0.0.1:9/v1'}"
     ("odd", "before"),
     [
         (range(0, 16, 2), {*Stage} - {Stage.EVALUATE}),
-        pytest.param(range(999), {*Stage} - {Stage.EVALUATE}, marks=pytest.mark.long),
         (range(999), {*Stage}),
     ],
 )
@@ -54,7 +57,7 @@ def test_the_price_holds_what_judges_are_asked_again(
     scripted = "{model: evaluator, source: offline, params: {pace: instant}}"
     place = small_workspace(tmp_path, CONFIG.replace(scripted, JUDGE))
     calls = itertools.count()
-    judge = Overheard(
+    judge = _Judge(
         offline_model("evaluator", pace="instant"),
         changed=lambda reply: replace(reply, text="?") if next(calls) in odd else reply,
     )
@@ -66,7 +69,7 @@ def test_the_price_holds_what_judges_are_asked_again(
         heard.run()
         made = len(judge.asked) - asked
         assert told["calls"]["low"] <= made <= told["calls"]["high"], (made, len(work))
-    assert len(judge.asked) in {16 + len(odd), 3 * 3 * 16}
+    assert len(judge.asked) == min(16 + len(odd), 3 * 3 * 16)
 
 
 def hold(root: Path, seed: int) -> None:
@@ -81,9 +84,6 @@ def hold(root: Path, seed: int) -> None:
         assert calls["low"] <= made() <= calls["high"], calls
         agree(place, at_end=True)
         assert place.plan().work == []
-        before = made()
-        heard.run()
-        assert made() == before
     except AssertionError as error:
         error.add_note(f"after {', '.join(acts)}")
         raise

@@ -98,25 +98,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return files(root)
 
 
-def test_a_killed_run_continues_and_ends_the_same(
-    tmp_path: Path, uninterrupted: dict[str, bytes]
-) -> None:
-    """One kill as a person would do it; `tests/killing` does it at every moment."""
-    root = workspace(tmp_path, "400", writing="400")
-    with start(root) as child:
-        wait_for(lambda: bool(rows(root, "SELECT 1 FROM verdict LIMIT 1 OFFSET 5")), child)
-        child.send_signal(signal.SIGKILL)
-        child.communicate(timeout=PATIENCE_S)
-    messages = "SELECT take, turn, speaker, text, seq FROM message"
-    spoken = set(rows(root, messages))
-    assert rows(root, "PRAGMA quick_check") == [("ok",)]
-    config = root / "config.yaml"
-    config.write_text(config.read_text().replace("400", "instant"))
-    finish(root)
-    assert files(root) == uninterrupted
-    assert spoken <= set(rows(root, messages))
-
-
 def test_ctrl_c_finishes_what_is_being_spoken_and_the_next_run_goes_on(
     tmp_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
