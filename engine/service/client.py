@@ -1,74 +1,198 @@
 """The watcher's end of the link: one thread that asks the engine for what is being watched.
 
-`board` and `text` return at once with what is known, and record the interest. The thread polls what
-was asked for within the last two seconds, at its own pace, so the engine is never asked for what
-nobody looks at. If the engine cannot be reached, the board says what is known about it.
+`board` and `text` return at once with what is known, and record the interest. The thread asks for
+what was looked at within the last two seconds, one question after the other, so the engine is never
+asked for what nobody looks at. Each command has a connection of its own. If the engine cannot be
+reached, the board says what is known about it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
+import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from engine.benchmark import ConversationKey
-from engine.facts import LiveText
-from engine.link import Board, Request, Response
-from engine.service.link_state import ConnectionState, LinkState, LinkTimeouts, LockRecord
+from engine.facts import LiveText, Speech
+from engine.link import Board, EngineState, Request, Response
 from engine.service.protocol import (
     LONGEST_LINE,
+    BoardAsked,
     CommandAsked,
     EngineLine,
-    HelloAsked,
     MessageError,
+    NumberedBoard,
+    SomeText,
+    TextAsked,
     WatcherMessage,
     encode_asked,
     read,
     read_said,
 )
-from engine.service.socket import BrokenLineError, LineSocket, Socket, peer_uid, socket_path
+from engine.service.socket import Socket, is_trusted, peer_uid, socket_path
 
 HERTZ: Final = 10.0
+BOARD_HERTZ: Final = 5.0
+INTEREST_SECONDS: Final = 2.0
+"""What was not asked for during this time is no longer polled."""
+
+LOST: Final = (
+    "the engine ended without a word: it was killed, or its machine went down; everything that was "
+    "stored is kept, and `crosswind run` does the rest"
+)
+NOBODY: Final = "no engine runs in this workspace: `crosswind run` starts one"
+_LET_GO: Final = "this watcher has let go of the engine"
+_ORDERLY: Final = frozenset({EngineState.DRAINING, EngineState.IDLE, EngineState.STOPPED})
+"""States after which an engine that has gone is not lost."""
+
+
+class LockRecord(Protocol):
+    """The holder of the workspace according to its lock file. Equal for the same holder."""
+
+    @property
+    def socket(self) -> str | os.PathLike[str] | None:
+        """The path of its socket, if the lock file names one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTimeouts:
+    """Time limits, in seconds."""
+
+    answer: float = 5.0
+    """For the answer to a command."""
+    frozen: float = 3.0
+    """Without any answer, before the watcher is told."""
+    reach: float = 1.0
+    """For the socket of an engine that is starting or ending."""
+    first_look: float = 0.01
+    """Between the first two attempts to connect; the pause doubles from then on."""
+    longest_look: float = 0.5
+
+
+class BrokenLineError(Exception):
+    """The engine cannot be reached or has gone. Says why, in words that follow a name."""
+
+
+class _Line:
+    """A connection to an engine of this user. Raises `BrokenLineError` once the engine has gone."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        uid_of: Callable[[Socket], int | None],
+        longest_s: float | None = None,
+    ) -> None:
+        """`longest_s` is the most that an answer may take: then `TimeoutError` is raised."""
+        if path is None:
+            raise BrokenLineError("its lock file does not say where its socket is")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # a full backlog fails at once (EAGAIN)
+            self._socket.settimeout(0)
+            self._socket.connect(os.fspath(path))
+        except OSError as error:
+            self._socket.close()
+            raise BrokenLineError(_connect_fault(error, path)) from error
+        # the folder is private, but may have been opened since: the kernel says who the peer is
+        if not is_trusted(uid_of(self._socket)):
+            self._socket.close()
+            raise BrokenLineError(f"{path} belongs to another user")
+        self._socket.settimeout(longest_s)
+        self._heard = self._socket.makefile("rb")
+
+    def say(self, line: bytes) -> None:
+        # a peer that has gone is noticed when it is heard: what it said last is still there
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(line)
+
+    def hear(self) -> EngineLine:
+        """Wait for the next line. Raises `MessageError`, too."""
+        try:
+            line = self._heard.readline(LONGEST_LINE + 1)
+        except TimeoutError:
+            raise
+        except (OSError, ValueError) as error:  # ValueError: closed by another thread
+            raise BrokenLineError("the connection broke") from error
+        if len(line) > LONGEST_LINE:
+            raise BrokenLineError(f"a line of it is longer than {LONGEST_LINE} bytes")
+        if not line.endswith(b"\n"):
+            raise BrokenLineError("the connection was closed")
+        return read_said(line)
+
+    def hang_up(self) -> None:
+        """Wake whoever waits for a line."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._heard.close()
+        self._socket.close()
+
+
+def _connect_fault(error: OSError, path: Path) -> str:
+    match error:
+        case FileNotFoundError():
+            return f"there is no socket at {path}"
+        case ConnectionRefusedError():
+            return f"nobody listens at {path}"
+        case PermissionError():
+            return f"{path} belongs to another user"
+        case BlockingIOError():
+            return "too many wait for it to answer"
+        case _:
+            return f"{path}: {error.strerror or error}"
+
+
+ConversationId = tuple[str, ConversationKey]
+"""The benchmark and the conversation's key."""
 
 
 @dataclass(slots=True)
-class _SentCommand:
-    """A command, from being queued to being answered."""
+class _Look:
+    """What a watcher looks at: the board, or a message as far as it was received."""
 
-    request: Request
-    answered: threading.Event = field(default_factory=threading.Event)
-    answer: Response | None = None
-    sent: bool = False
+    wanted: float
+    """When the watcher last asked for it."""
+    due: float
+    """When to poll it next."""
+    speech: Speech | None = None
+    said: str = ""
+    cursor: int = 0
+    """The engine's cursor; it differs from the length held where surrogate halves were joined."""
 
-    def settle(self, answer: Response) -> None:
-        self.answer = answer
-        self.answered.set()
+    def is_alive(self, now: float) -> bool:
+        return now - self.wanted < INTEREST_SECONDS
 
-    def refuse(self, why: str) -> None:
-        self.settle(Response(accepted=False, text=why))
+    def forget(self) -> None:
+        self.speech, self.said, self.cursor = None, "", 0
 
-
-@dataclass(slots=True)
-class _PendingRequests:
-    """A message that was sent and not answered yet."""
-
-    asked: WatcherMessage
-    sent: float
-    command: _SentCommand | None = None
+    def hear(self, news: SomeText, now: float) -> None:
+        live_text = news.heard
+        follows = live_text.speech == self.speech and news.start == self.cursor
+        # a part from the middle of a message that is not held here: ask for it from the beginning
+        if not follows and news.start:
+            self.forget()
+            self.due = now
+            return
+        self.said = self.said + live_text.text if follows else live_text.text
+        self.speech, self.cursor = live_text.speech, live_text.cursor
+        # a long message that had begun before anybody looked is loaded as fast as possible
+        if news.more:
+            self.due = now
 
 
 class SocketLink:
     """An `EngineLink` over a socket. Any thread may use it.
 
-    `holder` returns who holds the workspace, if anybody; it is called on the link's thread and must
+    `holder` returns who holds the workspace, if anybody; it is called on several threads and must
     not raise. The engine is reached at the socket that the holder names, or else at `path`.
     """
 
@@ -83,83 +207,82 @@ class SocketLink:
     ) -> None:
         self._path = path
         self._holder = holder
+        self._hertz = hertz
         self._timeouts = timeouts or LinkTimeouts()
         self._uid_of = uid_of
+        self._numbers = count(1)
         self._lock = threading.Lock()
         """Guards the following attributes; held only briefly."""
-        self._link_state = LinkState(hertz)
-        self._connection = ConnectionState(self._timeouts, time.monotonic())
-        self._commands: deque[_SentCommand] = deque()
-        """Commands that have not been sent yet."""
-        self._pending: dict[int, _PendingRequests] = {}
-        self._numbers = count(1)
-        self._line: LineSocket | None = None
+        self._looks: dict[ConversationId | None, _Look] = {}
+        """None stands for the board."""
+        self._line: _Line | None = None
+        self._board: Board | None = None
+        """The last one received."""
+        self._number = 0
+        self._asked_at: float | None = None
+        """When the question was sent that is not answered yet."""
+        self._silent_since: float | None = time.monotonic()
+        """Since when no board was received; None while boards are."""
+        self._looked = False
+        """Whether an engine was looked for since the connection was lost."""
+        self._found: LockRecord | None = None
+        """Who held the workspace at the last look; None for nobody."""
+        self._parted: LockRecord | None = None
+        """The holder that said goodbye; None if it did not."""
+        self._why: str | None = None
+        """Why there is no connection."""
         self._next_look = 0.0
         self._pause = self._timeouts.first_look
         self._closing = False
+        self.is_connected = False
+        """Whether the last attempt to reach the engine succeeded."""
         self.is_silent = False
         """Whether the engine received a command and did not answer it in time."""
-        self._waker: int | None
-        # a pipe, not a condition: the thread waits for the socket and for callers at once, and only
-        # file descriptors can be polled together
-        self._woken, self._waker = os.pipe()
-        os.set_blocking(self._woken, False)
-        os.set_blocking(self._waker, False)
+        self._woken = threading.Event()
         self._settled = threading.Event()
-        self._thread = threading.Thread(target=self._serve_socket, name="link", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="link", daemon=True)
         self._thread.start()
 
     # EngineLink, callable from any thread
 
     def board(self) -> Board:
         """The last board received, or what the engine's silence means. Never waits."""
-        now = time.monotonic()
         with self._lock:
-            if self._link_state.want_board(now):
-                self._wake()
-            waited = now - min((call.sent for call in self._pending.values()), default=now)
-            hearing = self._link_state
-            return self._connection.board(hearing.board, waited, now, parted=hearing.parted)
+            self._want(None, now := time.monotonic())
+            return self._shown_board(now)
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         """The received text of a message from `cursor` on. Never waits."""
-        now, conversation = time.monotonic(), (benchmark, key)
         with self._lock:
-            if self._link_state.want_text(conversation, now):
-                self._wake()
-            return self._link_state.text(conversation, cursor)
+            look = self._want((benchmark, key), time.monotonic())
+            return None if look.speech is None else LiveText.since(cursor, look.speech, look.said)
 
     def ask(self, request: Request) -> Response:
         """Send a command and wait for its answer, at most `LinkTimeouts.answer` seconds."""
-        command = _SentCommand(request)
+        encoded = encode_asked(1, CommandAsked(request))
+        if len(encoded) > LONGEST_LINE:
+            return _refused("this names more rows than fit into one command: name fewer")
+        try:
+            line = self._line_for_command()
+        except BrokenLineError as error:
+            self.is_connected = False
+            return _refused(str(error))
+        self.is_connected, self.is_silent = True, False
+        with contextlib.closing(line):
+            answer = self._carry_out(line, encoded)
         with self._lock:
-            if self._closing:
-                return Response(accepted=False, text="this watcher has let go of the engine")
-            self._commands.append(command)
-            # at once: a command does not wait for the next poll
-            self._next_look = 0.0
-            self._wake()
-        command.answered.wait(self._timeouts.answer)
-        with self._lock:
-            if command.answer is not None:
-                return command.answer
-            if command in self._commands:
-                # the caller has given up, and a late command would be a surprise
-                self._commands.remove(command)
-            self.is_silent = command.sent
-            return Response(accepted=False, text=self._silence(command))
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether the last attempt to reach the engine succeeded."""
-        with self._lock:
-            return self._connection.connected
+            # something happened that should show
+            self._want(None, time.monotonic()).due = 0.0
+        self._woken.set()
+        return answer
 
     def close(self) -> None:
-        """Close the connection; the engine goes on. Unsent commands are refused."""
+        """Close the connection; the engine goes on."""
         with self._lock:
             self._closing = True
-            self._wake()
+            if self._line is not None:
+                self._line.hang_up()
+        self._woken.set()
         # `holder` runs on the link's thread and may itself call this
         if threading.current_thread() is not self._thread:
             self._thread.join(self._timeouts.reach)
@@ -169,22 +292,54 @@ class SocketLink:
         self.board()
         return self._settled.wait(seconds)
 
-    def _silence(self, command: _SentCommand) -> str:
-        waited = f"waited {self._timeouts.answer:.0f} s"
-        if command.sent:
-            return f"the engine does not answer ({waited}); it may still do it when it comes back"
-        return (
-            f"the engine cannot be reached ({waited}): {self._connection.why or 'it is starting'}"
-        )
+    def _want(self, what: ConversationId | None, now: float) -> _Look:
+        look = self._looks.get(what)
+        if look is None or not look.is_alive(now):
+            # begun again: the held text is old and may belong to another message
+            look = self._looks[what] = _Look(now, now)
+            self._woken.set()
+        look.wanted = now
+        return look
 
-    def _wake(self) -> None:
-        if self._waker is not None:
-            with contextlib.suppress(BlockingIOError):  # a full pipe wakes the thread too
-                os.write(self._waker, b"\0")
+    # Commands
+
+    def _line_for_command(self) -> _Line:
+        began, pause = time.monotonic(), self._timeouts.first_look
+        patience = min(self._timeouts.answer, self._timeouts.reach)
+        while not self._closing:
+            holder = self._holder()
+            if holder is None:
+                raise BrokenLineError(NOBODY)
+            try:
+                return self._line_to(holder, self._timeouts.answer)
+            except BrokenLineError as error:
+                if time.monotonic() - began >= patience:
+                    raise BrokenLineError(f"the engine cannot be reached: {error}") from error
+            time.sleep(pause)
+            pause = min(2 * pause, self._timeouts.longest_look)
+        raise BrokenLineError(_LET_GO)
+
+    def _carry_out(self, line: _Line, encoded: bytes) -> Response:
+        try:
+            line.say(encoded)
+            while (heard := line.hear()).goodbye is not None:
+                pass
+            return _refused(heard.error) if heard.error is not None else read(heard.ok, Response)
+        except TimeoutError:
+            self.is_silent = True
+            waited = f"waited {self._timeouts.answer:.0f} s"
+            return _refused(
+                f"the engine does not answer ({waited}); it may still do it when it comes back"
+            )
+        # neither repeated nor dropped silently: nobody knows whether it was carried out
+        except BrokenLineError as error:
+            return _refused(f"{error} before the engine had answered; it may be done")
+        except MessageError as error:
+            return _refused(f"what the engine answered is not understood: {error}")
 
     # The thread
 
-    def _serve_socket(self) -> None:
+    def _serve(self) -> None:
         while not self._closing:
             try:
                 self._turn()
@@ -192,117 +347,94 @@ class SocketLink:
                 self._drop_connection(str(error))
             except MessageError as error:
                 self._drop_connection(f"what the engine says is not understood: {error}")
-        self._drop_connection("this watcher has let go of the engine")
-        with self._lock:
-            ends, self._waker = (self._woken, self._waker), None
-            while self._commands:
-                self._commands.popleft().refuse("this watcher has let go of the engine")
-        for end in ends:
-            if end is not None:
-                os.close(end)
+        self._drop_connection(_LET_GO)
 
     def _turn(self) -> None:
-        if self._line is None and self._is_time_to_look():
-            self._try_to_connect()
         with self._lock:
             now = time.monotonic()
-            due = self._next_look_due(now) if self._line is None else self._talk(self._line, now)
-        line = self._line
-        poll = select.poll()
-        poll.register(self._woken, select.POLLIN)
-        if line is not None:
-            poll.register(line, select.POLLIN | (select.POLLOUT if line.has_unsent else 0))
+            self._looks = {what: one for what, one in self._looks.items() if one.is_alive(now)}
+            first = min(self._looks.items(), key=lambda item: item[1].due, default=None)
+            line = self._line
+            due = None if first is None else self._next_look if line is None else first[1].due
         # with nothing to ask or expect it sleeps until woken, so an idle app costs nothing
-        timeout = None if due is None else max(0.0, due - time.monotonic()) * 1000
-        for end, event in poll.poll(timeout):
-            if end == self._woken:
-                # drained: one turn serves all who woke it
-                os.read(self._woken, 4096)
-            elif line is not None:
-                self._on_socket_event(line, event)
+        if first is None or due is None or due > now:
+            self._woken.wait(None if due is None else due - now)
+            self._woken.clear()
+        elif line is None:
+            self._try_to_connect()
+        else:
+            self._poll(line, *first)
 
-    def _on_socket_event(self, line: LineSocket, event: int) -> None:
-        if event & select.POLLOUT:
-            line.send()
-        if event & ~select.POLLOUT:
-            for answer in map(read_said, line.hear()):
+    def _poll(self, line: _Line, what: ConversationId | None, look: _Look) -> None:
+        if what is None:
+            answer = self._answer(line, BoardAsked(self._number))
+        else:
+            answer = self._answer(line, TextAsked(*what, look.cursor, look.speech))
+        with self._lock:
+            now, self._asked_at = time.monotonic(), None
+            look.due = now + 1 / (min(self._hertz, BOARD_HERTZ) if what is None else self._hertz)
+            if what is None:
+                self._take_board(read(answer, NumberedBoard))
+            elif answer is None:
+                look.forget()
+            else:
+                look.hear(read(answer, SomeText), now)
+
+    def _answer(self, line: _Line, question: WatcherMessage) -> object:
+        number, self._asked_at = next(self._numbers), time.monotonic()
+        line.say(encode_asked(number, question))
+        while True:
+            heard = line.hear()
+            if heard.goodbye is not None:
                 with self._lock:
-                    self._take_in(answer, time.monotonic())
+                    self._board, self._parted = heard.goodbye, self._found
+            elif heard.error is not None:
+                raise BrokenLineError(heard.error)
+            elif heard.id == number:
+                return heard.ok
 
-    def _talk(self, line: LineSocket, now: float) -> float | None:
-        """Send what is due; return the time of the next request, None where nothing is awaited."""
-        for asked in self._link_state.due(now):
-            self._send(line, _PendingRequests(asked, now))
-        while self._commands:
-            command = self._commands.popleft()
-            self._send(line, _PendingRequests(CommandAsked(command.request), now, command))
-        return self._link_state.next_due(now)
-
-    def _send(self, line: LineSocket, pending: _PendingRequests) -> None:
-        number = next(self._numbers)
-        encoded = encode_asked(number, pending.asked)
-        if pending.command is not None:
-            if len(encoded) > LONGEST_LINE:
-                pending.command.refuse("this names more rows than fit into one command: name fewer")
-                return
-            pending.command.sent = True
-        self._pending[number] = pending
-        line.say(encoded)
-
-    def _take_in(self, answer: EngineLine, now: float) -> None:
-        if answer.goodbye is not None:
-            self._link_state.hear_goodbye(answer.goodbye)
-            self._connection.say_goodbye()
-            return
-        pending = self._pending.pop(answer.id, None)
-        if pending is not None and pending.command is not None:
-            _deliver(answer, pending.command)
-        elif answer.error is not None:
-            raise BrokenLineError(answer.error)
-        if pending is None:
-            return
-        self._link_state.hear(pending.asked, answer, now)
-        if self._link_state.board is not None and not isinstance(pending.asked, HelloAsked):
-            self._connection.silent_since = None
-            self._pause = self._timeouts.first_look
-            self._settled.set()
+    def _take_board(self, news: NumberedBoard) -> None:
+        if news.board is not None:
+            self._number, self._board = news.number, news.board
+        elif news.number != self._number:
+            raise MessageError(f"board {news.number} is said to be known, and is not")
+        self._silent_since, self._pause = None, self._timeouts.first_look
+        self._settled.set()
 
     # Looking for an engine
 
-    def _is_time_to_look(self) -> bool:
-        now = time.monotonic()
-        with self._lock:
-            due = self._next_look_due(now)
-            return due is not None and now >= due
-
-    def _next_look_due(self, now: float) -> float | None:
-        wanted = self._commands or self._link_state.interested(now)
-        return self._next_look if wanted else None
+    def _line_to(self, holder: LockRecord, longest_s: float | None = None) -> _Line:
+        path = self._path if holder.socket is None else Path(holder.socket)
+        return _Line(path, self._uid_of, longest_s)
 
     def _try_to_connect(self) -> None:
         """Try to connect, or record why that failed."""
         holder = self._holder()
         line, why = None, None
         if holder is not None:
-            path = self._path if holder.socket is None else Path(holder.socket)
             try:
-                line = _line_to(path, self._uid_of)
+                line = self._line_to(holder)
             except BrokenLineError as error:
                 why = str(error)
         now = time.monotonic()
         with self._lock:
+            if self._looked and self._found is None and holder is not None and line is None:
+                self._silent_since = now  # an engine that has just started
+            self._looked, self._found, self._why = True, holder, why
+            self._line, self.is_connected = line, line is not None
             if line is not None:
-                self._line = line
-                self._connection.connect(holder)
-                self._link_state.reset(now)
-                self._send(line, _PendingRequests(HelloAsked(), now))
+                # another engine numbers its boards from the beginning
+                self._number, self._parted = 0, None
+                for look in self._looks.values():
+                    look.forget()
+                    look.due = now
+                self._want(None, now)
                 return
-            self._connection.find(holder, why, now)
-            hopeless = self._connection.why_nobody_answers(now)
-            if hopeless is not None:
+            is_hopeless = holder is None or now - (self._silent_since or now) >= (
+                self._timeouts.reach
+            )
+            if is_hopeless:
                 self._settled.set()
-                while self._commands:
-                    self._commands.popleft().refuse(hopeless)
             self._look_later(now)
 
     def _drop_connection(self, why: str) -> None:
@@ -310,20 +442,60 @@ class SocketLink:
         with self._lock:
             if self._line is not None:
                 self._line.close()
-            self._line = None
-            self._connection.lose(why, now)
-            self._link_state.fall_silent()
-            # neither repeated nor dropped silently: nobody knows whether they were carried out
-            lost, self._pending = list(self._pending.values()), {}
-            for pending in lost:
-                if pending.command is not None:
-                    pending.command.refuse(f"{why} before the engine had answered; it may be done")
+            self._line, self.is_connected, self._why, self._asked_at = None, False, why, None
+            if self._silent_since is None:
+                self._silent_since, self._looked = now, False
+            # without a connection, nothing held is being spoken
+            for look in self._looks.values():
+                look.forget()
             self._look_later(now)
 
     def _look_later(self, now: float) -> None:
         self._next_look = now + self._pause
         # fast at first, to find a starting engine soon; then ever slower
         self._pause = min(self._pause * 2, self._timeouts.longest_look)
+
+    # What is shown
+
+    def _shown_board(self, now: float) -> Board:
+        waited = 0.0 if self._asked_at is None else now - self._asked_at
+        is_frozen = waited >= self._timeouts.frozen
+        notices = [f"the engine has not answered for {waited:.0f} s"] if is_frozen else []
+        known = self._board or Board(EngineState.STARTING, ())
+        if self._silent_since is None:
+            return _with_notices(known, notices)
+        has_parted = self._parted is not None
+        if self._looked and self._found is None and self._line is None:
+            return _board_after_end(self._board, has_parted=has_parted)
+        is_leaving = has_parted and self._found == self._parted
+        if not self._looked or is_leaving or now - self._silent_since < self._timeouts.reach:
+            return known
+        shown = Board(EngineState.RUNNING, ())
+        if self._board is not None and not has_parted:
+            shown = replace(self._board, speaking=(), writing=(), waiting_messages=0)
+        why = self._why or "the engine has not answered yet"
+        return _with_notices(shown, [f"live text is not available: {why}", *notices])
+
+
+def _refused(why: str) -> Response:
+    return Response(accepted=False, text=why)
+
+
+def _with_notices(board: Board, notices: Sequence[str]) -> Board:
+    return replace(board, notices=(*board.notices, *notices)) if notices else board
+
+
+def _board_after_end(last: Board | None, *, has_parted: bool) -> Board:
+    """The last state of an engine that no longer runs."""
+    if last is None:
+        return Board(EngineState.STOPPED, ())
+    # in an engine that has gone, nobody speaks and nothing waits
+    over = replace(
+        last, state=EngineState.STOPPED, speaking=(), writing=(), waiting_messages=0, waits=()
+    )
+    if has_parted or last.state in _ORDERLY:
+        return over
+    return replace(over, state=EngineState.LOST, problem=LOST)
 
 
 def connect(
@@ -345,20 +517,3 @@ def connect(
 def connect_to(workspace_root: Path, holder: Callable[[], LockRecord | None]) -> SocketLink:
     """Connect to the engine of a workspace, as `connect` does."""
     return connect(socket_path(workspace_root), holder)
-
-
-def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> LineSocket:
-    if path is None:
-        raise BrokenLineError("its lock file does not say where its socket is")
-    return LineSocket.to(path, uid_of)
-
-
-def _deliver(answer: EngineLine, command: _SentCommand) -> None:
-    if answer.error is not None:
-        command.refuse(answer.error)
-        return
-    try:
-        command.settle(read(answer.ok, Response))
-    except MessageError as error:
-        command.refuse(f"what the engine answered is not understood: {error}")
-        raise

@@ -23,7 +23,7 @@ import msgspec
 
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText, Speech
-from engine.link import Board, Identity, Request
+from engine.link import Board, Request
 
 VERSION: Final = 2
 """Incremented when one side begins to send what the other must not ignore."""
@@ -39,10 +39,6 @@ T = TypeVar("T")
 
 class MessageError(ValueError):
     """A line is invalid. Says what was found, where, and what was expected."""
-
-
-class HelloAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="hello"):
-    """Asks for the engine's version of the link, and which engine it is."""
 
 
 class BoardAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="board"):
@@ -62,14 +58,7 @@ class CommandAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="command"):
     request: Request
 
 
-WatcherMessage = HelloAsked | BoardAsked | TextAsked | CommandAsked
-
-
-class Hello(msgspec.Struct, frozen=True):
-    """Identifies the engine."""
-
-    version: int
-    engine: Identity | None
+WatcherMessage = BoardAsked | TextAsked | CommandAsked
 
 
 class EngineLine(msgspec.Struct, frozen=True):

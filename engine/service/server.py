@@ -14,7 +14,6 @@ import socket
 import stat
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -25,11 +24,8 @@ from engine.kill_points import KillPoint, reached
 from engine.link import Board, Request, Response
 from engine.service.protocol import (
     LONGEST_LINE,
-    VERSION,
     BoardAsked,
     CommandAsked,
-    Hello,
-    HelloAsked,
     MessageError,
     SomeText,
     TextAsked,
@@ -57,10 +53,9 @@ BOARD_SECONDS: Final = 0.05
 """How long a board is reused for all watchers that ask."""
 PARTING_SECONDS: Final = 1.0
 """How long to wait, when closing, for commands at work and for last messages to be read."""
-CROWDED_SECONDS: Final = 1.0
-"""How long no connection is accepted after the process ran out of file descriptors."""
 LOOK_SECONDS: Final = 1.0
 """The interval between checks that the socket is still at its path."""
+_TURNS_TO_ATTACH: Final = 3
 
 _log = logging.getLogger(__name__)
 
@@ -90,10 +85,9 @@ class Server:
         self._engine = engine
         self._uid_of = uid_of
         self._listening: socket.socket | None = None
-        self._reopening: asyncio.TimerHandle | None = None
-        self._checking: asyncio.TimerHandle | None = None
-        self._attaching: set[asyncio.Task[object]] = set()
+        self._serving: asyncio.Server | None = None
         self._inode: int | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._watchers: set[_Watcher] = set()
         self._work: set[asyncio.Task[None]] = set()
         self._board = _CurrentBoard(engine)
@@ -102,36 +96,34 @@ class Server:
         """Begin to listen. Raises `UnsafeFolderError` where the socket cannot be private to its
         user. If the socket fails or disappears later, it is opened again within `LOOK_SECONDS`."""
         try:
-            self._start_listening()
+            await self._listen()
         finally:
-            self._check_path_later()
+            self._checking = asyncio.create_task(self._keep_listening())
 
-    def _start_listening(self) -> None:
+    async def _listen(self) -> None:
         private_folder(self.path.parent)
         reached(KillPoint.BINDING)
-        listening, self._inode = _listening_at(self.path)
+        self._listening, self._inode = _listening_at(self.path)
         reached(KillPoint.BOUND)
-        self._listening = listening
-        self._add_reader(listening)
+        loop = asyncio.get_running_loop()
+        self._serving = await loop.create_unix_server(self._new_watcher, sock=self._listening)
 
-    def _check_path_later(self) -> None:
-        self._checking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._check_path)
-
-    def _check_path(self) -> None:
+    async def _keep_listening(self) -> None:
         """Listen again if the socket's file is gone, so that new watchers can connect."""
-        if not self._is_at_path():
-            self._stop_listening()
-            with contextlib.suppress(UnsafeFolderError, OSError):
-                self._start_listening()
-                _log.info("listens again at %s", self.path)
-        self._check_path_later()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._is_at_path():
+                await self.stop_listening()
+                with contextlib.suppress(UnsafeFolderError, OSError):
+                    await self._listen()
+                    _log.info("listens again at %s", self.path)
 
     def _is_at_path(self) -> bool:
         try:
             status = self.path.lstat()
         except OSError:
             return False
-        return self._listening is not None and status.st_ino == self._inode
+        return self._serving is not None and status.st_ino == self._inode
 
     async def close(self) -> None:
         """Finish commands at work, send the last board as goodbye, and remove the socket."""
@@ -141,10 +133,7 @@ class Server:
             with contextlib.suppress(OSError):
                 # before the goodbyes, so that nobody new connects to a closing server
                 self.path.unlink()
-        self._stop_listening()
-        if self._attaching:
-            # accepted but not attached yet: they would wait for an answer that nobody gives
-            await asyncio.wait(self._attaching)
+        await self.stop_listening()
         if self._work:
             await asyncio.wait(self._work, timeout=PARTING_SECONDS)
         # last, so that its board includes what was just carried out
@@ -169,45 +158,16 @@ class Server:
             watcher.drop()
         await asyncio.sleep(0)  # lets the aborted connections close
 
-    # Not asyncio's own server, which loses track of connections accepted while it is being closed.
-
-    def _add_reader(self, listening: socket.socket) -> None:
-        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
-
-    def _remove_reader(self, listening: socket.socket) -> None:
-        asyncio.get_running_loop().remove_reader(listening)
-        if self._reopening is not None:
-            self._reopening.cancel()
-
-    def _stop_listening(self) -> None:
-        if self._listening is not None:
-            self._remove_reader(self._listening)
-            self._listening.close()
-            self._listening = None
-
-    def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            connected, _ = listening.accept()
-        # the client has gone before it was accepted
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError as error:
-            _log.warning("a watcher cannot be let in: %s", error)
-            # with EMFILE the listener stays readable: with its reader, the loop would spin
-            self._remove_reader(listening)
-            self._reopening = loop.call_later(CROWDED_SECONDS, self._add_reader, listening)
-            return
-        # non-blocking: the loop would otherwise hang on the first watcher that does not read
-        connected.settimeout(0)
-        attaching = loop.create_task(_attached(self._new_watcher, connected))
-        self._attaching.add(attaching)
-        attaching.add_done_callback(partial(self._attaching_ended, connected))
-
-    def _attaching_ended(self, connected: socket.socket, attaching: asyncio.Task[object]) -> None:
-        self._attaching.discard(attaching)
-        if attaching.cancelled():  # if before it started, nobody else closes the socket
-            connected.close()
+    async def stop_listening(self) -> None:
+        """Let nobody else in; whoever was let in stays."""
+        if self._serving is not None and self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            # a closed server drops what it has accepted and not attached yet, who would wait for an
+            # answer that nobody gives: that takes asyncio two turns of the loop
+            for _ in range(_TURNS_TO_ATTACH):
+                await asyncio.sleep(0)
+            self._serving.close()
+            self._serving = self._listening = None
 
     def _new_watcher(self) -> asyncio.Protocol:
         watcher = _Watcher(self._respond, self._uid_of, self._watchers)
@@ -220,9 +180,6 @@ class Server:
             question = read_question(line)
             number = question.id
             match asked := question.read():
-                case HelloAsked():
-                    engine = self._engine.board().engine
-                    watcher.say(encode_ok(number, Hello(VERSION, engine)))
                 case BoardAsked():
                     watcher.say(encode_ok_of(number, self._board.if_newer(asked.seen)))
                 case TextAsked():
@@ -255,12 +212,6 @@ class Server:
         # the requester will look next whether it happened
         self._board.forget()
         watcher.say(encode_ok(number, answer))
-
-
-async def _attached(
-    new_protocol: Callable[[], asyncio.Protocol], connected: socket.socket
-) -> object:
-    return await asyncio.get_running_loop().connect_accepted_socket(new_protocol, connected)
 
 
 class _CurrentBoard:

@@ -1,4 +1,4 @@
-"""The engine's socket: its path, in a folder private to its user, and connections to it."""
+"""The engine's socket: its path, in a folder private to its user, and who is at its other end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
 
 from engine.errors import CrosswindError
-from engine.service.protocol import LONGEST_LINE
 
 LONGEST_PATH: Final = 103
 """The most bytes in a socket's path that every system accepts: Linux takes 107, macOS 103."""
@@ -133,95 +131,3 @@ def peer_uid(connected: Socket) -> int | None:
 def is_trusted(uid: int | None) -> bool:
     """Whether it is this user or root, who could do anything without a socket as well."""
     return uid in {os.getuid(), 0}
-
-
-_AT_ONCE: Final = 1024 * 1024
-
-
-class BrokenLineError(Exception):
-    """The peer cannot be reached or has gone. Says why, in words that follow a name."""
-
-
-class LineSocket:
-    """A non-blocking socket that carries lines. Raises `BrokenLineError` once the peer has gone."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket = connected
-        self._unsent = bytearray()
-        self._unread = bytearray()
-
-    @classmethod
-    def to(cls, path: Path, uid_of: Callable[[Socket], int | None]) -> LineSocket:
-        """Connect to an engine of this user. Never waits."""
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # non-blocking: a full backlog fails at once (EAGAIN)
-        connected.settimeout(0)
-        try:
-            connected.connect(os.fspath(path))
-        except OSError as error:
-            connected.close()
-            raise BrokenLineError(_bind_fault(error, path)) from error
-        # the folder is private, but may have been opened since: the kernel says who the peer is
-        if not is_trusted(uid_of(connected)):
-            connected.close()
-            raise BrokenLineError(f"{path} belongs to another user")
-        return cls(connected)
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    @property
-    def has_unsent(self) -> bool:
-        return bool(self._unsent)
-
-    def say(self, line: bytes) -> None:
-        """Send as much as possible without waiting, and keep the rest for `send`."""
-        self._unsent += line
-        self.send()
-
-    def send(self) -> None:
-        """Send what the system accepts now. If the peer has gone, `hear` will report it."""
-        try:
-            while self._unsent:
-                del self._unsent[: self._socket.send(self._unsent)]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._unsent.clear()
-
-    def hear(self) -> list[bytes]:
-        """The complete lines received since the last call."""
-        try:
-            data = self._socket.recv(_AT_ONCE)
-        except BlockingIOError:
-            return []
-        except OSError as error:
-            raise BrokenLineError("the connection broke") from error
-        if not data:
-            raise BrokenLineError("the connection was closed")
-        self._unread += data
-        if b"\n" not in data:
-            if len(self._unread) > LONGEST_LINE:
-                raise BrokenLineError(f"a line of it is longer than {LONGEST_LINE} bytes")
-            return []
-        *lines, rest = self._unread.split(b"\n")
-        self._unread = bytearray(rest)
-        return [bytes(line) for line in lines]
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._socket.close()
-
-
-def _bind_fault(error: OSError, path: Path) -> str:
-    match error:
-        case FileNotFoundError():
-            return f"there is no socket at {path}"
-        case ConnectionRefusedError():
-            return f"nobody listens at {path}"
-        case PermissionError():
-            return f"{path} belongs to another user"
-        case BlockingIOError():
-            return "too many wait for it to answer"
-        case _:
-            return f"{path}: {error.strerror or error}"

@@ -16,8 +16,7 @@ from engine.benchmark import ConversationKey, Speaker
 from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState, Identity, Request, Response
 from engine.pipeline.context import LiveBoard, LiveMessage
-from engine.service.client import SocketLink
-from engine.service.link_state import LinkTimeouts
+from engine.service.client import LinkTimeouts, SocketLink
 from engine.service.server import Server
 from engine.service.socket import Socket, peer_uid
 from tests.waiting import PATIENCE_S
@@ -108,9 +107,7 @@ class Stage:
         """As far as a watcher can tell."""
 
         async def die() -> None:
-            self.server._stop_listening()
-            # what was accepted and is not attached yet would stay open when the loop ends
-            await asyncio.gather(*self.server._attaching, return_exceptions=True)
+            await self.server.stop_listening()
             await self.drop_watchers()
 
         self.holder = None

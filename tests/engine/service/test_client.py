@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import subprocess
+import sys
 from dataclasses import replace
 from threading import Thread
+
+import pytest
 
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Command, EngineState, Request, Response, WorkRow
-from engine.service.client import SocketLink, connect
-from engine.service.link_state import LOST, NOBODY, LinkTimeouts
+from engine.service import client
+from engine.service.client import (
+    LOST,
+    NOBODY,
+    LinkTimeouts,
+    SocketLink,
+    connect,
+)
 from tests.approval import approve
 from tests.engine.service.staging import (
     BENCHMARK,
@@ -125,15 +134,13 @@ def test_a_long_text_arrives_whole(stage: Stage) -> None:
     until(lambda: heard(link, said))
 
 
-def test_only_what_is_looked_at_is_asked_for(stage: Stage) -> None:
-    """Nobody looks for two seconds: then the engine is left alone."""
+def test_only_what_is_looked_at_is_asked_for(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for a while: then the engine is left alone."""
+    monkeypatch.setattr(client, "INTEREST_SECONDS", 0.02)
     stage.start()
     link = stage.link()
     until(lambda: link.board().engine)
-    with link._lock:
-        assert link._link_state.interested(time.monotonic())
-        assert not link._link_state.interested(time.monotonic() + 2.1)
-        assert link._link_state.next_due(time.monotonic() + 2.1) is None
+    until(lambda: not link._looks)
 
 
 def test_two_watchers_see_the_same_at_paces_of_their_own(stage: Stage) -> None:
@@ -397,3 +404,10 @@ def test_an_engine_that_speaks_nonsense_is_shown_without_live_text(stage: Stage)
         await serving.wait_closed()
 
     stage.run(end())
+
+
+def test_a_watcher_loads_nothing_heavy() -> None:
+    program = "import sys, engine.service.client; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    loaded = set(done.stdout.decode().split())
+    assert not loaded & {"pydantic", "asyncio", "sqlite3", "sqlite_utils", "yaml", "engine.store"}

@@ -38,10 +38,10 @@ from engine.service.protocol import (
     LONGEST_TEXT,
     BoardAsked,
     CommandAsked,
-    HelloAsked,
     MessageError,
     SomeText,
     TextAsked,
+    WatcherMessage,
     encode_asked,
     encode_goodbye,
     encode_ok,
@@ -134,7 +134,6 @@ def test_the_examples_leave_nothing_at_its_default(value: object) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        HelloAsked(),
         BoardAsked(3),
         TextAsked("a", KEY, 40, SPEECH),
         TextAsked("a", KEY),
@@ -143,7 +142,7 @@ def test_the_examples_leave_nothing_at_its_default(value: object) -> None:
         CommandAsked(Request(Command.RUN, order=Order(("a",)))),
     ],
 )
-def test_a_question_is_understood_as_it_was_asked(asked: HelloAsked) -> None:
+def test_a_question_is_understood_as_it_was_asked(asked: WatcherMessage) -> None:
     line = encode_asked(7, asked)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1

@@ -81,7 +81,7 @@ def test_watchers_are_told_goodbye_where_the_socket_is_gone(
     monkeypatch.setattr(server, "LOOK_SECONDS", 0.01)
     stage.start()
     stranger = Stranger(stage.path)
-    stranger.ask(ask="hello")
+    stranger.ask(ask="board")
     assert stranger.hear()["ok"]
     stage.path.parent.rename(stage.path.parent.with_name("gone"))
     stage.path.parent.write_text("in its way")
@@ -129,12 +129,6 @@ def test_another_user_is_told_so_and_hung_up_on(stage: Stage, uid: int | None) -
     assert stranger.hear() is None
     assert not stage.engine.requests
     stranger.close()
-
-
-def test_an_engine_says_who_it_is(stranger: Stranger) -> None:
-    stranger.ask(ask="hello")
-    engine = {"pid": 4711, "host": "here", "since": "2026-05-01T12:00:00+00:00"}
-    assert stranger.hear() == {"id": 1, "ok": {"version": 2, "engine": engine}}
 
 
 def test_a_board_that_is_known_is_not_told_again(stage: Stage, stranger: Stranger) -> None:
