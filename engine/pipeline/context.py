@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any, Final, Self
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, State
@@ -22,7 +20,7 @@ from engine.pipeline.costs.budget import Budget
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, OtherModel, RecordedModel, role_words
 from engine.providers.model import OnText
-from engine.stages.answers import EveryString
+from engine.stages.answers import strings_so_far
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow, StateRow
@@ -63,31 +61,21 @@ MOST_WRITING: Final = 12_000
 
 
 class LiveAnswer:
-    """The strings of a JSON answer while it is written. They are read when somebody looks at them,
-    as mostly nobody does."""
+    """A JSON answer while it is written. It is read when somebody looks, as mostly nobody does."""
 
     def __init__(self) -> None:
-        self._pieces: deque[str | None] = deque()
-        self._text = ""
-        self._strings = EveryString(self._take)
-        self._reading = Lock()
+        self._pieces: list[str] = []
 
     def add(self, piece: str | None) -> None:
         """Append a piece of the answer; None discards everything, because it begins again."""
         if piece is None:
-            self._pieces.clear()
-        self._pieces.append(piece)
+            self._pieces = []
+        else:
+            self._pieces.append(piece)
 
     def text(self) -> str:
-        """The end of what its strings hold so far."""
-        # several threads look while the loop adds: each piece is taken once, and in its order
-        with self._reading:
-            while self._pieces:
-                self._strings.feed(self._pieces.popleft())
-            return self._text
-
-    def _take(self, text: str | None) -> None:
-        self._text = "" if text is None else (self._text + text)[-LONGEST_WRITING:]
+        """The end of what its strings hold so far. Callable from any thread."""
+        return strings_so_far("".join(self._pieces))[-LONGEST_WRITING:]
 
 
 class LiveBoard:

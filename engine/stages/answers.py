@@ -4,14 +4,15 @@ arriving."""
 from __future__ import annotations
 
 import hashlib
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import from_json
 
 from engine.errors import AnswerError, UnfitAnswerError
 from engine.prompts import render, without_marks
@@ -283,11 +284,23 @@ def refuse_unfinished(reply: Reply) -> None:
             pass
 
 
-_MARK: Final = re.compile(r'["\\]')
-LOOKED_AT: Final = 100_000
-"""The most characters of one answer that are examined one by one, which is slow: those outside of
-strings and in escapes. No regular answer has as many."""
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+LOOKED_AT: Final = 50_000
+"""The most characters of one answer that are read while it is being written, from its beginning at
+each piece. No regular answer has as many."""
+_BLANKS: Final = str.maketrans("\n\r\t", "   ")
+_NAMES: Final = {"latent_adversarial_goal": "hidden goal", "user_goal": "goal"}
+
+
+def _read_so_far(text: str) -> Any:
+    """What there is of a JSON answer that is being written; None where it cannot be read."""
+    start = text.find("{")
+    if start < 0 or len(text) > LOOKED_AT:
+        return None
+    # raw line breaks in strings are none of JSON, but some servers allow them
+    for readable in (text[start:], text[start:].translate(_BLANKS)):
+        with suppress(ValueError):
+            return from_json(readable, allow_partial="trailing-strings")
+    return None
 
 
 class StringField:
@@ -300,138 +313,37 @@ class StringField:
     def __init__(self, field: str, on_text: OnText) -> None:
         self._field = field
         self._on_text = on_text
-        self._begin()
-
-    def _begin(self) -> None:
-        self._depth = 0
-        self._in_string = False
-        self._escape = ""
-        self._string: list[str] = []
-        self._key: str | None = None
-        self._is_value = False
-        self._high_surrogate: int | None = None
-        self._looked_at = 0
+        self._answer, self._told = "", 0
 
     def feed(self, piece: str | None) -> None:
         """Process the next piece of the answer; None means that the answer begins again."""
         if piece is None:
-            self._begin()
+            self._answer, self._told = "", 0
             self._on_text(None)
             return
-        texts: list[str] = []
-        at = 0
-        while at < len(piece) and self._looked_at < LOOKED_AT:
-            if not self._in_string:
-                self._outside_string(piece[at])
-                self._looked_at += 1
-                at += 1
-            elif self._escape:
-                self._take_escape(piece[at], texts)
-                self._looked_at += 1
-                at += 1
-            else:
-                end = self._take_plain_text(piece, at, texts)
-                if end < len(piece):
-                    self._end_of_run(piece[end])
-                at = end + 1
-        if texts:
-            self._on_text("".join(texts))
-
-    def _outside_string(self, char: str) -> None:
-        match char:
-            case '"':
-                self._in_string = True
-                self._string.clear()
-            case "{" | "[":
-                self._depth += 1
-                self._is_value = False
-            case "}" | "]":
-                self._depth -= 1
-                self._is_value = False
-            case ":":
-                self._is_value = True
-            case ",":
-                self._is_value = False
-            case _:
-                pass
-
-    def _take_plain_text(self, piece: str, at: int, texts: list[str]) -> int:
-        """Pass on a string up to its next quotation mark or escape; return the position of that."""
-        mark = _MARK.search(piece, at)
-        end = len(piece) if mark is None else mark.start()
-        self._emit(piece[at:end], texts)
-        return end
-
-    def _end_of_run(self, char: str) -> None:
-        if char == "\\":
-            self._escape = char
-            return
-        self._in_string = False
-        # only a key of the answer itself; a nested key of the same name is something else
-        if self._depth == 1 and not self._is_value:
-            self._key = "".join(self._string)
-
-    def _take_escape(self, char: str, texts: list[str]) -> None:
-        self._escape += char
-        if self._escape[1] != "u":
-            self._escape = ""
-            self._emit(_ESCAPES.get(char, char), texts)
-        elif len(self._escape) == 6:
-            digits, self._escape = self._escape[2:], ""
-            try:
-                self._emit_unit(int(digits, 16), texts)
-            except ValueError:
-                self._emit("\ufffd", texts)
-
-    def _emit_unit(self, unit: int, texts: list[str]) -> None:
-        """Emit a UTF-16 code unit; characters beyond 16 bits arrive as two surrogates."""
-        high, self._high_surrogate = self._high_surrogate, None
-        if 0xD800 <= unit < 0xDC00:
-            # held back until its low surrogate, which is the next escape
-            self._high_surrogate = unit
-        elif high is not None and 0xDC00 <= unit < 0xE000:
-            self._emit(chr(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00)), texts)
-        else:
-            self._emit(chr(unit), texts)
-
-    def _emit(self, text: str, texts: list[str]) -> None:
-        if self._depth == 1 and self._is_value and self._key == self._field:
-            texts.append(text)
-        elif not self._is_value:
-            self._string.append(text)
+        self._answer += piece
+        found = _read_so_far(self._answer)
+        text = found.get(self._field) if isinstance(found, dict) else None
+        if isinstance(text, str) and len(text) > self._told:
+            self._on_text(text[self._told :])
+            self._told = len(text)
 
 
-_NAMES: Final = {"latent_adversarial_goal": "hidden goal", "user_goal": "goal"}
+def strings_so_far(answer: str) -> str:
+    """The strings of a JSON answer that is being written, at any depth, each on a line of its own
+    that begins with the name of its field."""
+    return "\n".join(_named_strings(_read_so_far(answer), ""))
 
 
-class EveryString(StringField):
-    """As `StringField`, for the strings of all fields at any depth, each on a line of its own that
-    begins with the name of its field."""
-
-    def __init__(self, on_text: OnText) -> None:
-        self._is_first = True
-        self._begins = False
-        super().__init__("", on_text)
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._is_first, self._begins = True, False
-
-    def _outside_string(self, char: str) -> None:
-        self._begins = char == '"' and self._is_value
-        super()._outside_string(char)
-
-    def _end_of_run(self, char: str) -> None:
-        super()._end_of_run(char)
-        if not self._in_string and not self._is_value:
-            self._key = "".join(self._string)
-
-    def _emit(self, text: str, texts: list[str]) -> None:
-        if not self._is_value:
-            self._string.append(text)
-        elif text:
-            if self._begins and self._key:
-                name = _NAMES.get(self._key, self._key.replace("_", " "))
-                texts.append(f"{'' if self._is_first else chr(10)}{name}: ")
-                self._is_first = self._begins = False
-            texts.append(text)
+def _named_strings(value: object, name: str) -> Iterator[str]:
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from _named_strings(inner, _NAMES.get(key, key.replace("_", " ")))
+        case list():
+            for inner in value:
+                yield from _named_strings(inner, name)
+        case str() if value:
+            yield f"{name}: {value}"
+        case _:
+            pass

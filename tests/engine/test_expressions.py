@@ -22,7 +22,6 @@ from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
 from engine.providers.served_model import LONGEST_NAME
 from engine.quotes import LONGEST as LONGEST_QUOTE
-from engine.stages.answers import LOOKED_AT, StringField
 from engine.stages.evaluate import Judgement
 from engine.stages.parsing import parse_answer
 from engine.stages.perfunctory import LONGEST as ROUGHENED
@@ -58,7 +57,6 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.providers.redaction": LONGEST_MESSAGE,
     "engine.providers.served_model": LONGEST_NAME,
     "engine.quotes": LONGEST_QUOTE,
-    "engine.stages.answers._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,
     "engine.checks": LONGEST_AUDITED,
@@ -140,13 +138,6 @@ def test_a_word_of_many_pieces_is_roughened_once() -> None:
 
     assert len(roughened()) == MEGABYTE // 4
     assert_quick(roughened, 1)
-
-
-@pytest.mark.parametrize("piece", ['"', "{", '\\"', "\\u0041"])
-def test_a_megabyte_of_marks_is_not_looked_at_one_by_one(piece: str) -> None:
-    text = '{"message": "' + piece * (MEGABYTE // len(piece))
-    said: list[str | None] = []
-    assert_quick(lambda: StringField("message", said.append).feed(text), 10 * AT_MOST_S)
 
 
 WORST: Final = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from engine.benchmark import Stage
 from engine.pipeline.context import LiveAnswer, LiveBoard
-from tests.approval import approve
 
 
 def test_what_is_written_is_read_while_rows_begin_and_end() -> None:
@@ -25,17 +24,3 @@ def test_what_is_written_is_read_while_rows_begin_and_end() -> None:
     assert [each.text for each in board.writing()] == [
         f"justification: It holds {n}." for n in range(3)
     ]
-
-
-def test_a_piece_that_comes_while_an_answer_is_read_is_kept() -> None:
-    answer = LiveAnswer()
-    answer.add('{"why": "It says')
-    feed = answer._strings.feed
-
-    def fed(piece: str | None) -> None:
-        feed(piece)
-        if piece == '{"why": "It says':
-            answer.add(' no."}')
-
-    answer._strings.feed = fed  # type: ignore[method-assign]
-    approve(answer.text())

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.stages.answers import EveryString, StringField
+from engine.stages.answers import StringField, strings_so_far
 
 TRICKY = {
     "thought": 'he said "message": "no", and {left}',
@@ -35,10 +35,14 @@ def test_a_field_of_the_same_name_deeper_down_is_not_heard() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["plain words", "{]}{", '{"message": 12}', '{"message": "\\uZZZZ"}']
+    "text", ["plain words", "{]}{", '{"message": 12}', '{"message": "\\uZZZZ"}', "[" * 99_999]
 )
 def test_it_never_raises_over_what_it_does_not_understand(text: str) -> None:
     heard(text, 2)
+
+
+def test_raw_line_breaks_are_heard_as_blanks() -> None:
+    assert heard('Here:\n{\n"message": "so\nthen', 3) == "so then"
 
 
 def test_beginning_anew_forgets_what_was_half_heard() -> None:
@@ -67,9 +71,6 @@ def test_every_string_of_an_answer_is_passed_on_by_name_however_it_is_cut() -> N
         'persona: A "baker".\nhidden goal: To be praised.\n'
         "instruction: Ask.\nAgain.\ngoal: A price."
     )
-    for size in (1, 3, len(answer)):
-        pieces: list[str | None] = []
-        every = EveryString(pieces.append)
-        for start in range(0, len(answer), size):
-            every.feed(answer[start : start + size])
-        assert "".join(filter(None, pieces)) == told
+    assert strings_so_far(answer) == told
+    for end in range(len(answer)):
+        assert told.startswith(strings_so_far(answer[:end]))
