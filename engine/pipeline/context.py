@@ -1,16 +1,19 @@
-"""The context that all stages of a run share: configuration, store, models, live messages."""
+"""The context that all stages of a run share: configuration, store, live messages, and models
+whose calls are recorded."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from engine.benchmark import ConversationKey, Metric, Role, Stage, State
+from engine.benchmark import ConversationKey, Metric, Role, Stage, State, Usage
 from engine.config.benchmark_file import Definition
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelId, ModelSpec
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError, DamagedError, ModelError, StopRequested
 from engine.facts import LiveText, NoteKind, Speech, Writing
@@ -18,12 +21,35 @@ from engine.kill_points import KillPoint, reached
 from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget
 from engine.pipeline.fault_log import FaultLog
-from engine.pipeline.models import Models, OtherModel, RecordedModel, role_words
-from engine.providers.model import OnText
-from engine.stages.answers import strings_so_far
+from engine.pipeline.models import Models, OtherModel, caller_words, role_words
+from engine.progress import ANSWER
+from engine.providers.batches.queue import BatchUnansweredError
+from engine.providers.failures import FailureKind
+from engine.providers.model import (
+    Attempt,
+    BatchWork,
+    JsonSchema,
+    Message,
+    Model,
+    OnText,
+    Reply,
+    ReportingModel,
+    once_per_schema,
+)
+from engine.providers.protocols.base import PromptCache
+from engine.providers.real import RealModel
+from engine.stages.answers import NotesForm, strings_so_far
 from engine.store.database import Store
 from engine.store.reader import Reader
-from engine.store.tables import NoteRow, StateRow
+from engine.store.tables import (
+    AttemptRow,
+    BatchTakenRow,
+    NoteRow,
+    StateRow,
+    StoredRow,
+    UnsettledRow,
+    UnusableRow,
+)
 
 
 class LiveMessage:
@@ -218,35 +244,10 @@ class RunContext(BenchmarkContext):
         """Open a model whose calls are charged to the run's budget and recorded as attempts of this
         row of work; with `batched`, the caller stores them with what they came to. Raises
         `InputError` where it cannot be opened."""
+        model, identity = self.models.open(spec), spec.identity
         return RecordedModel(
-            model=self.models.open(spec),
-            identity=spec.identity,
-            tell=self.store.tell,
-            budget=self.budget,
-            benchmark=self.name,
-            stage=stage,
-            unit=unit,
-            role=role,
-            target=target,
-            session=session,
-            batched=batched,
-            on_other=self._other_answered,
-            on_loose=self._answered_loosely,
-            on_printed=self.faults.keep_printed,
-            live=self.live if role in _WRITERS else None,
+            self, model, identity, stage, unit, role, target, session=session, batched=batched
         )
-
-    def _other_answered(self, other: OtherModel) -> None:
-        """Warn once about each substitute model: nobody would read a warning for each reply."""
-        if self.models.is_new(other):
-            self.note(NoteKind.WARNING, other.words)
-
-    def _answered_loosely(self, role: Role, label: str) -> None:
-        if self.models.writes_loosely(role, label):
-            words = (
-                f"the {role_words(role, None)} ({label}) writes more than the JSON that is asked"
-            )
-            self.note(NoteKind.WARNING, f"{words} for: the one object in it is read")
 
     async def attempt(
         self,
@@ -292,3 +293,250 @@ class RunContext(BenchmarkContext):
         self.store.tell(
             *(self.state_row(stage, unit, State.QUEUED, target=target) for unit, target in units)
         )
+
+
+_COMES_AGAIN: Final = {Role.TARGET: PromptCache.LAST, Role.USER: PromptCache.HISTORY}
+"""The part of a role's requests that the next one repeats, which makes caching it pay off."""
+_CUT_OFF: Final = frozenset({"cancelled", FailureKind.AGENT_LOST.outcome})
+"""The outcomes of requests that a server may have answered and billed without our knowing."""
+
+
+@dataclass(slots=True)
+class RecordedModel(NotesForm):
+    """A model whose attempts are stored under a row of work, and whose calls the budget limits."""
+
+    bench: RunContext
+    model: Model
+    identity: ModelId
+    stage: Stage
+    unit: str
+    role: Role
+    target: str | None = None
+    session: str = ""
+    """Identifies the conversation to the application; empty where there is none."""
+    batched: bool = False
+    """Whether its calls may be made in batches. Then whoever stores what they came to stores
+    `settled` with it."""
+    turn: int = 0
+    """The turn of the conversation that the next call is for; 0 where it has none."""
+    served_by: str | None = None
+    """The other model that gave the last reply; None where the requested one did."""
+    _unstored: list[StoredRow] = field(default_factory=list, init=False)
+    _replies: int = field(default=0, init=False)
+
+    def settled(self) -> list[StoredRow]:
+        """The attempts at calls in batches, which were not told, to be stored in one transaction
+        with what they came to: until then, a later run gets the same results again."""
+        rows, self._unstored = self._unstored, []
+        return rows
+
+    @contextmanager
+    def settling(self) -> Iterator[None]:
+        """Store them also where the block fails with `ModelError`."""
+        try:
+            yield
+        except ModelError:
+            self.bench.store.tell(*self.settled())
+            raise
+
+    @property
+    def label(self) -> str:
+        return self.model.label
+
+    @property
+    def scripted(self) -> bool:
+        return self.model.scripted
+
+    def note_form(self) -> None:
+        """Say once of a model in a role that its answers have other text around them."""
+        if self.bench.models.writes_loosely(self.role, self.label):
+            who = f"the {role_words(self.role, None)} ({self.label})"
+            words = (
+                f"{who} writes more than the JSON that is asked for: the one object in it is read"
+            )
+            self.bench.note(NoteKind.WARNING, f"{words}: the one object in it is read")
+
+    def note_unusable(self, answer: str, fault: str) -> None:
+        self.bench.store.tell(
+            UnusableRow(
+                benchmark=self.bench.name,
+                stage=self.stage,
+                unit=self.unit,
+                role=self.role,
+                model=self.label,
+                fault=fault,
+                answer=answer[:LONGEST_UNUSABLE],
+            )
+        )
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """Make a call. Raises `ModelError` that says whose model failed, and `StopRequested` where
+        the budget has no room."""
+        row = self.bench.name, self.stage, self.unit
+        if self.role in _WRITERS and on_text is None:
+            on_text = self.bench.live.write(*row)
+        try:
+            return await self._reply(messages, schema, seed, on_text)
+        except ModelError as error:
+            # who it is names the model, too
+            message = str(error).removeprefix(f"{self.label}: ")
+            who = caller_words(self.role, self.target, self.label)
+            raise ModelError(f"{who}: {message}", retryable=error.retryable) from error
+        finally:
+            self.bench.live.end_writing(*row)
+
+    async def _reply(
+        self,
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        on_text: OnText | None,
+    ) -> Reply:
+        batches = self.model.batches if isinstance(self.model, RealModel) else None
+        self._replies += 1
+        again = self._replies > 1
+        if self.batched and batches is not None and not (again and batches.only_first):
+            for _ in range(1 if batches.only_first else MOST_BATCHES):
+                with suppress(BatchUnansweredError):
+                    return await self._call(messages, schema, seed, on_text, in_batch=True)
+            # with `only_first`, what no batch has answered is asked directly
+            if not batches.only_first:
+                words = f"{MOST_BATCHES} batches ended before it was answered"
+                raise ModelError(words, retryable=True)
+        return await self._call(messages, schema, seed, on_text, in_batch=False)
+
+    async def _call(
+        self,
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        on_text: OnText | None,
+        *,
+        in_batch: bool,
+    ) -> Reply:
+        budget = self.bench.budget
+        await budget.wait_until_agreed(self.role, self.identity)
+        # the tokens are only counted where they cost anything
+        most, most_usd = 0, budget.most_usd(self.role, self.identity)
+        if most_usd > 0:
+            most = most_tokens(messages, schema)
+            most_usd = budget.most_usd(self.role, self.identity, most)
+        room = budget.call(
+            self.role,
+            self.identity,
+            self.bench.name,
+            self.unit,
+            turn=self.turn,
+            input_tokens=most,
+            leased=not in_batch,
+        )
+        async with room as booking:
+
+            def keep(attempt: Attempt) -> None:
+                booking.spend(attempt.usage.cost_usd)
+                self._keep_attempt(attempt)
+                if attempt.outcome in _CUT_OFF and attempt.usage.cost_usd is None:
+                    self.bench.store.tell(UnsettledRow(most_usd=most_usd))
+
+            model: Model = self.model
+            if isinstance(model, RealModel):
+                model = model.caching(_COMES_AGAIN.get(self.role))
+                if in_batch:
+                    name = f"{self.bench.name} {self.stage} {self.unit} {self.role}"
+                    model = model.batched(BatchWork(name, most_usd, booking.reserve))
+            # other models make one attempt per reply, so timing them from outside is enough
+            if isinstance(model, ReportingModel):
+                model = model.in_session(self.session).telling(keep)
+                reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)
+                self.served_by = reply.served_by
+                self.session = reply.session or self.session
+                return reply
+            return await self._timed_reply(model, keep, messages, schema, seed, on_text)
+
+    async def _timed_reply(
+        self,
+        model: Model,
+        keep: Callable[[Attempt], None],
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        on_text: OnText | None,
+    ) -> Reply:
+        """Call a model that makes one attempt per reply, and time it from outside."""
+        began = time.monotonic()
+        # what stands where the call is cancelled, which is no `ModelError`
+        outcome, usage, detail = "cancelled", Usage(1, None, None, None, None), None
+        try:
+            reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)
+            outcome, usage = "answer", reply.usage
+        except ModelError as error:
+            outcome, detail = "failed", str(error)
+            raise
+        else:
+            return reply
+        finally:
+            took = round((time.monotonic() - began) * 1000)
+            keep(Attempt(outcome, None, took, None, usage, detail))
+
+    def _keep_attempt(self, attempt: Attempt) -> None:
+        row = AttemptRow(
+            benchmark=self.bench.name,
+            stage=self.stage,
+            unit=self.unit,
+            target=self.target,
+            role=self.role,
+            model=self.label,
+            outcome=attempt.outcome,
+            status=attempt.status,
+            duration_ms=attempt.duration_ms,
+            usage=attempt.usage,
+            detail=attempt.detail,
+            first_token_ms=attempt.first_token_ms,
+            served=attempt.served,
+            is_other=attempt.is_other,
+            route=attempt.route,
+            cost_reported=attempt.cost_reported,
+            left_out=" ".join(attempt.left_out) or None,
+        )
+        if attempt.call is None:
+            self.bench.store.tell(row)
+        else:
+            self._unstored += [row, BatchTakenRow(call=attempt.call)]
+        if attempt.printed:
+            who = f"{self.target or self.label}, {self.unit}"
+            self.bench.faults.keep_printed(who, attempt.printed)
+        if attempt.is_other and attempt.outcome == ANSWER:
+            served = attempt.served or ""
+            other = OtherModel(self.role, self.target, self.label, served, attempt.route)
+            # once about each: nobody would read a warning for each reply
+            if self.bench.models.is_new(other):
+                self.bench.note(NoteKind.WARNING, other.words)
+
+
+MOST_BATCHES: Final = 3
+"""In how many batches a call is asked for that they do not answer, as they expire or are
+cancelled."""
+LONGEST_UNUSABLE: Final = 4_000
+"""Characters of an unusable answer that are kept."""
+
+
+def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:
+    """The most tokens that a request has: one for each byte, and the marks between messages."""
+    most = sum(len(message.text.encode()) + MARKS for message in messages)
+    return most if schema is None else most + _schema_bytes(schema) + MARKS
+
+
+@once_per_schema
+def _schema_bytes(schema: JsonSchema) -> int:
+    return len(json.dumps(schema).encode())
+
+
+MARKS: Final = 16
+"""Tokens that a server may add to each message, for the names of roles and the like."""

@@ -1,34 +1,31 @@
-"""Opens each configured model once, and records its calls."""
+"""Opens each configured model once: where it is reached, with what, and at which price."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from secrets import token_bytes
+from typing import Any, Final, NamedTuple
 
-from engine.benchmark import AnswerForm, Role, Stage, Usage
+from engine.benchmark import AnswerForm, Role
 from engine.config.benchmark_file import Definition
+from engine.config.checks import SECRET_HEADER
 from engine.config.schema import Config, ModelId, ModelSpec, Target, UserModel
-from engine.config.secrets import Environment
+from engine.config.secrets import VARIABLE, Environment, Secret, variables_in
 from engine.config.values import BATCH_FIRST, filled_in
-from engine.errors import ModelError, Problem
+from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.local_models import model_file
-from engine.pipeline.costs.budget import Budget
-from engine.pipeline.written_endpoints import GivenValues, written_endpoint
-from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
 from engine.providers.batches.model_batches import CancellableLedger, ModelBatches
-from engine.providers.batches.queue import BatchUnansweredError
 from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,
+    AsWritten,
     Endpoint,
     ExtraBody,
     RequestParams,
@@ -36,48 +33,28 @@ from engine.providers.endpoint import (
     endpoint,
     no_extra_body,
 )
-from engine.providers.failures import FailureKind
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
 from engine.providers.limiter import HeldCalls
 from engine.providers.local.child import LONGEST_REPLY
 from engine.providers.local.fitness import SLOTS, unfit_reason
 from engine.providers.local.server import ADDRESS, LocalServer
 from engine.providers.model import (
-    Attempt,
-    BatchWork,
-    JsonSchema,
-    Message,
     Model,
-    OnText,
-    Reply,
-    ReportingModel,
-    once_per_schema,
 )
 from engine.providers.pricing import SERVICE_TIER, Price
 from engine.providers.protocols.anthropic import LIMIT_UNASKED
-from engine.providers.protocols.base import PromptCache, Tokens
+from engine.providers.protocols.base import Tokens
 from engine.providers.real import RealModel, real_model
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.served_model import A_FALLBACK_OF
-from engine.stages.answers import NotesForm
 from engine.store.model_settings import SYSTEM_PROMPT
 from engine.store.reader import Reader
 from engine.store.tables import (
-    AttemptRow,
-    BatchTakenRow,
     LearnedRow,
     SettingsRow,
-    StoredRow,
-    UnsettledRow,
-    UnusableRow,
 )
 from engine.trust import NOWHERE
-
-_CUT_OFF: Final = frozenset({"cancelled", FailureKind.AGENT_LOST.outcome})
-"""The outcomes of requests that a server may have answered and billed without our knowing."""
-
-RecordAttempt = Callable[[StoredRow], None]
 
 
 class OtherModel(NamedTuple):
@@ -133,12 +110,8 @@ def caller_words(role: Role, target: str | None, label: str) -> str:
     return who if label == target else f"{who} ({label})"
 
 
-OnOther = Callable[[OtherModel], None]
 MOST_OTHERS: Final = 50
 """The most kinds of these reported in one run: a server may invent names without end."""
-
-_COMES_AGAIN: Final = {Role.TARGET: PromptCache.LAST, Role.USER: PromptCache.HISTORY}
-"""The part of a role's requests that the next one repeats, which makes caching it pay off."""
 
 
 def model_digest(spec: ModelSpec) -> str:
@@ -296,6 +269,76 @@ class StoredMemory:
         self._tell(
             LearnedRow(model=model, step=learned.step, dropped=tuple(sorted(learned.dropped)))
         )
+
+
+# Endpoints whose requests a worker agent makes, which looks up the keys itself
+
+_SALT: Final = token_bytes(16)
+_KEY: Final = "the apikey"
+"""Not a valid name of a header."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValues:
+    """Keys that agents are told; all others they look up where they run."""
+
+    values: dict[str, str] = field(default_factory=dict, repr=False)
+    """By the name of a variable; filled as models are opened."""
+    at_home: bool = False
+    """Whether agents are local processes started by this engine."""
+
+
+def written_endpoint(
+    endpoint: Endpoint, spec: ModelSpec, environment: Environment, given: GivenValues
+) -> Endpoint:
+    """The endpoint for requests by an agent, with variables left in the key, headers and body.
+
+    Raises `InputError` for a key in plain text that agents may not be told.
+    """
+    url, body = _address_and_body(spec)
+    if not VARIABLE.search(url):
+        url = endpoint.base_url
+    sent = {
+        name: _header_for_agent(name, secret, spec, given)
+        for name, secret in _secrets(spec).items()
+    }
+    key = sent.pop(_KEY, None)
+    names = variables_in([url, key or "", sent, body])
+    environment.require(names, spec.destination)
+    return replace(
+        endpoint,
+        key=endpoint.key if key is None else lambda: key,
+        headers=lambda: sent,
+        extra_body=lambda: ExtraBody(body),
+        as_written=AsWritten(url, names),
+    )
+
+
+def _address_and_body(spec: ModelSpec) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(spec, Target) and spec.url is not None:
+        return spec.url, spec.request or {}
+    return spec.base_url or "", spec.extra_body
+
+
+def _secrets(spec: ModelSpec) -> Mapping[str, Secret]:
+    """The headers, and the key under `_KEY`."""
+    headers = spec.sent_headers
+    return headers if spec.apikey is None else {**headers, _KEY: spec.apikey}
+
+
+def _header_for_agent(name: str, secret: Secret, spec: ModelSpec, given: GivenValues) -> str:
+    """The value of a key or header as it is sent to an agent."""
+    if secret.variables or not (name == _KEY or SECRET_HEADER.search(name)):
+        return secret.template
+    if not given.at_home:
+        what = f"{name} of {spec.label} is a key in plain text, and no worker is told one"
+        hint = "write its variable, and set that where the workers run"
+        raise InputError(Problem(what, hint=hint))
+    # a digest, so that the name reveals nothing
+    digest = blake2b(secret.template.encode(), key=_SALT, digest_size=8).hexdigest()
+    variable = f"CROSSWIND_GIVEN_{digest}"
+    given.values[variable] = secret.template.strip()
+    return f"${{{variable}}}"
 
 
 Opener = Callable[[ModelSpec], Model]
@@ -476,256 +519,3 @@ class Models:
     def _real(self) -> list[tuple[ModelId, RealModel]]:
         opened = list(self._open.values())
         return [(spec.identity, model) for spec, model in opened if isinstance(model, RealModel)]
-
-
-class ShowsWriting(Protocol):
-    """Shows the strings of the answer that is written for a row of work."""
-
-    def write(self, benchmark: str, stage: Stage, unit: str) -> OnText: ...
-
-    def end_writing(self, benchmark: str, stage: Stage, unit: str) -> None: ...
-
-
-@dataclass(slots=True)
-class RecordedModel(NotesForm):
-    """A model whose attempts are stored under a row of work, and whose calls the budget limits."""
-
-    model: Model
-    identity: ModelId
-    tell: RecordAttempt
-    budget: Budget
-    benchmark: str
-    stage: Stage
-    unit: str
-    role: Role
-    target: str | None = None
-    session: str = ""
-    """Identifies the conversation to the application; empty where there is none."""
-    batched: bool = False
-    """Whether its calls may be made in batches. Then whoever stores what they came to stores
-    `settled` with it."""
-    turn: int = 0
-    """The turn of the conversation that the next call is for; 0 where it has none."""
-    clock: Callable[[], float] = time.monotonic
-    on_other: OnOther | None = None
-    """Called for each reply that another model gave."""
-    on_loose: Callable[[Role, str], None] | None = None
-    """Called for each answer that was read although it was not just the object asked for."""
-    on_printed: Callable[[str, Sequence[str]], None] | None = None
-    """Called with the row of work and what a function printed for it."""
-    served_by: str | None = None
-    """The other model that gave the last reply; None where the requested one did."""
-    live: ShowsWriting | None = None
-    """Shows watchers what it writes; None where that is shown otherwise, or not at all."""
-    _unstored: list[StoredRow] = field(default_factory=list, init=False)
-    _replies: int = field(default=0, init=False)
-
-    def settled(self) -> list[StoredRow]:
-        """The attempts at calls in batches, which were not told, to be stored in one transaction
-        with what they came to: until then, a later run gets the same results again."""
-        rows, self._unstored = self._unstored, []
-        return rows
-
-    @contextmanager
-    def settling(self) -> Iterator[None]:
-        """Store them also where the block fails with `ModelError`."""
-        try:
-            yield
-        except ModelError:
-            for row in self.settled():
-                self.tell(row)
-            raise
-
-    @property
-    def label(self) -> str:
-        return self.model.label
-
-    @property
-    def scripted(self) -> bool:
-        return self.model.scripted
-
-    def note_form(self) -> None:
-        if self.on_loose is not None:
-            self.on_loose(self.role, self.label)
-
-    def note_unusable(self, answer: str, fault: str) -> None:
-        self.tell(
-            UnusableRow(
-                benchmark=self.benchmark,
-                stage=self.stage,
-                unit=self.unit,
-                role=self.role,
-                model=self.label,
-                fault=fault,
-                answer=answer[:LONGEST_UNUSABLE],
-            )
-        )
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        seed: int = 0,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        """Make a call. Raises `ModelError` that says whose model failed, and `StopRequested` where
-        the budget has no room."""
-        row = self.benchmark, self.stage, self.unit
-        if self.live is not None and on_text is None:
-            on_text = self.live.write(*row)
-        try:
-            return await self._reply(messages, schema, seed, on_text)
-        except ModelError as error:
-            # who it is names the model, too
-            message = str(error).removeprefix(f"{self.label}: ")
-            who = caller_words(self.role, self.target, self.label)
-            raise ModelError(f"{who}: {message}", retryable=error.retryable) from error
-        finally:
-            if self.live is not None:
-                self.live.end_writing(*row)
-
-    async def _reply(
-        self,
-        messages: Sequence[Message],
-        schema: JsonSchema | None,
-        seed: int,
-        on_text: OnText | None,
-    ) -> Reply:
-        batches = self.model.batches if isinstance(self.model, RealModel) else None
-        self._replies += 1
-        again = self._replies > 1
-        if self.batched and batches is not None and not (again and batches.only_first):
-            for _ in range(1 if batches.only_first else MOST_BATCHES):
-                with suppress(BatchUnansweredError):
-                    return await self._call(messages, schema, seed, on_text, in_batch=True)
-            # with `only_first`, what no batch has answered is asked directly
-            if not batches.only_first:
-                words = f"{MOST_BATCHES} batches ended before it was answered"
-                raise ModelError(words, retryable=True)
-        return await self._call(messages, schema, seed, on_text, in_batch=False)
-
-    async def _call(
-        self,
-        messages: Sequence[Message],
-        schema: JsonSchema | None,
-        seed: int,
-        on_text: OnText | None,
-        *,
-        in_batch: bool,
-    ) -> Reply:
-        await self.budget.wait_until_agreed(self.role, self.identity)
-        # the tokens are only counted where they cost anything
-        most, most_usd = 0, self.budget.most_usd(self.role, self.identity)
-        if most_usd > 0:
-            most = most_tokens(messages, schema)
-            most_usd = self.budget.most_usd(self.role, self.identity, most)
-        budget = self.budget.call(
-            self.role,
-            self.identity,
-            self.benchmark,
-            self.unit,
-            turn=self.turn,
-            input_tokens=most,
-            leased=not in_batch,
-        )
-        async with budget as booking:
-
-            def keep(attempt: Attempt) -> None:
-                booking.spend(attempt.usage.cost_usd)
-                self._keep_attempt(attempt)
-                if attempt.outcome in _CUT_OFF and attempt.usage.cost_usd is None:
-                    self.tell(UnsettledRow(most_usd=most_usd))
-
-            model: Model = self.model
-            if isinstance(model, RealModel):
-                model = model.caching(_COMES_AGAIN.get(self.role))
-                if in_batch:
-                    name = f"{self.benchmark} {self.stage} {self.unit} {self.role}"
-                    model = model.batched(BatchWork(name, most_usd, booking.reserve))
-            # other models make one attempt per reply, so timing them from outside is enough
-            if isinstance(model, ReportingModel):
-                model = model.in_session(self.session).telling(keep)
-                reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)
-                self.served_by = reply.served_by
-                self.session = reply.session or self.session
-                return reply
-            return await self._timed_reply(model, keep, messages, schema, seed, on_text)
-
-    async def _timed_reply(
-        self,
-        model: Model,
-        keep: Callable[[Attempt], None],
-        messages: Sequence[Message],
-        schema: JsonSchema | None,
-        seed: int,
-        on_text: OnText | None,
-    ) -> Reply:
-        """Call a model that makes one attempt per reply, and time it from outside."""
-        began = self.clock()
-        # what stands where the call is cancelled, which is no `ModelError`
-        outcome, usage, detail = "cancelled", Usage(1, None, None, None, None), None
-        try:
-            reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)
-            outcome, usage = "answer", reply.usage
-        except ModelError as error:
-            outcome, detail = "failed", str(error)
-            raise
-        else:
-            return reply
-        finally:
-            took = round((self.clock() - began) * 1000)
-            keep(Attempt(outcome, None, took, None, usage, detail))
-
-    def _keep_attempt(self, attempt: Attempt) -> None:
-        row = AttemptRow(
-            benchmark=self.benchmark,
-            stage=self.stage,
-            unit=self.unit,
-            target=self.target,
-            role=self.role,
-            model=self.label,
-            outcome=attempt.outcome,
-            status=attempt.status,
-            duration_ms=attempt.duration_ms,
-            usage=attempt.usage,
-            detail=attempt.detail,
-            first_token_ms=attempt.first_token_ms,
-            served=attempt.served,
-            is_other=attempt.is_other,
-            route=attempt.route,
-            cost_reported=attempt.cost_reported,
-            left_out=" ".join(attempt.left_out) or None,
-        )
-        if attempt.call is None:
-            self.tell(row)
-        else:
-            self._unstored += [row, BatchTakenRow(call=attempt.call)]
-        if attempt.printed and self.on_printed is not None:
-            self.on_printed(f"{self.target or self.label}, {self.unit}", attempt.printed)
-        if attempt.is_other and attempt.outcome == ANSWER and self.on_other is not None:
-            self.on_other(
-                OtherModel(self.role, self.target, self.label, attempt.served or "", attempt.route)
-            )
-
-
-MOST_BATCHES: Final = 3
-"""In how many batches a call is asked for that they do not answer, as they expire or are
-cancelled."""
-LONGEST_UNUSABLE: Final = 4_000
-"""Characters of an unusable answer that are kept."""
-
-
-def most_tokens(messages: Sequence[Message], schema: JsonSchema | None) -> int:
-    """The most tokens that a request has: one for each byte, and the marks between messages."""
-    most = sum(len(message.text.encode()) + MARKS for message in messages)
-    return most if schema is None else most + _schema_bytes(schema) + MARKS
-
-
-@once_per_schema
-def _schema_bytes(schema: JsonSchema) -> int:
-    return len(json.dumps(schema).encode())
-
-
-MARKS: Final = 16
-"""Tokens that a server may add to each message, for the names of roles and the like."""

@@ -27,6 +27,7 @@ from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.models import (
+    GivenValues,
     ModelOpener,
     Models,
     Opener,
@@ -39,7 +40,6 @@ from engine.pipeline.planner import CENT, RUN_BUDGET, WORKSPACE_BUDGET, Planner
 from engine.pipeline.review.acts import bring_to_file, do_review
 from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.scheduler import BenchmarkRun
-from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.accounts import Accounts, Clock
 from engine.providers.agents import Agents
 from engine.providers.retry import RetryPolicy

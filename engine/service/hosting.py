@@ -21,9 +21,9 @@ from engine.errors import DONE, FAILED, STOPPED, CrosswindError, InputError, Pro
 from engine.facts import NoteKind
 from engine.memory import free_regularly, use_one_heap
 from engine.pipeline.fault_log import append_to_log, traceback_text
+from engine.pipeline.models import GivenValues
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
 from engine.service.pauses import PauseNews

@@ -12,9 +12,9 @@ from engine.cluster.pool import AgentHandle, AgentLostError, AgentPool, AgentTim
 from engine.cluster.wire import AgentHello, decoded, encoded
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.pipeline.models import GivenValues
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.pipeline.written_endpoints import GivenValues
 from engine.providers.accounts import Clock
 from engine.store.database import open_store
 from tests.engine.wire.workplace import Workplace

@@ -16,7 +16,7 @@ from engine.benchmark import Stage, State
 from engine.cluster.agent import Agent
 from engine.cluster.wire import WIRE_VERSION, CallChanges, Greeting, encoded, own_version
 from engine.errors import CrosswindError, InputError
-from engine.pipeline.written_endpoints import GivenValues
+from engine.pipeline.models import GivenValues
 from engine.providers.agents import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
 from engine.providers.model import Message, MessageRole
