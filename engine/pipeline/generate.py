@@ -355,7 +355,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
         async with gate.hold():
             if not await bench.control.may_begin():
                 return 0
-            write = _VariantWriter(bench, base, sid)
+            write = partial(_write_variant, bench, base, sid)
             try:
                 return 0 if await bench.attempt(Stage.GEN_SCENARIOS, sid, write) else 1
             except StopRequested:
@@ -425,33 +425,24 @@ def variant_inputs(
     return variant_depends(model_digest(bench.config.generator), base, demographic, definition)
 
 
-@dataclass(frozen=True, slots=True)
-class _VariantWriter:
-    bench: RunContext
-    base: Scenario
-    variant: str
-
-    async def __call__(self) -> None:
-        combos = combinations(self.bench.config.demographics)
-        number, demographic = next(
-            (n, combo)
-            for n, combo in enumerate(combos, start=1)
-            if variant_id(self.base.id, n) == self.variant
+async def _write_variant(bench: RunContext, base: Scenario, variant: str) -> None:
+    combos = enumerate(combinations(bench.config.demographics), start=1)
+    number, demographic = next(
+        (number, combo) for number, combo in combos if variant_id(base.id, number) == variant
+    )
+    generator, stage = bench.config.generator, Stage.GEN_SCENARIOS
+    model = bench.model_for(generator, Role.GENERATOR, stage, variant, batched=True)
+    with model.settling():
+        scenario = await gen_variant(
+            model,
+            base,
+            number,
+            demographic,
+            benchmark=bench.name,
+            definition=bench.metrics[base.metric_id].definition,
         )
-        generator = self.bench.config.generator
-        stage = Stage.GEN_SCENARIOS
-        model = self.bench.model_for(generator, Role.GENERATOR, stage, self.variant, batched=True)
-        with model.settling():
-            scenario = await gen_variant(
-                model,
-                self.base,
-                number,
-                demographic,
-                benchmark=self.bench.name,
-                definition=self.bench.metrics[self.base.metric_id].definition,
-            )
-        depends = variant_inputs(self.bench, self.base, demographic)
-        await self.bench.store.write(_row(self.bench, scenario, depends), *model.settled())
+    depends = variant_inputs(bench, base, demographic)
+    await bench.store.write(_row(bench, scenario, depends), *model.settled())
 
 
 def _row(bench: RunContext, scenario: Scenario, depends: dict[str, str]) -> ScenarioRow:

@@ -147,7 +147,7 @@ def plan_run(
             following,
             work=work,
             calls=[*_metrics_calls(bench, metrics), *following.calls],
-            assumed=_assumptions(bench, metrics, following, following),
+            assumed=_assumptions(bench, metrics, following),
             rejected=rejected_metrics(bench) if generates and not metrics else [],
             made=made,
             wanted=wanted,
@@ -178,19 +178,20 @@ def _plan_with_new_metrics(
     with_stale: bool,
 ) -> RunPlan:
     """The number of metrics a model will write is unknown and everything depends on it: plan with
-    the fewest and with the most, and report the range."""
-    few, many = (
-        _following(metric, order, evaluator, stored, with_stale=False)
-        for metric in _with_new_metrics(bench, metrics[0])
-    )
+    the most, and report the range from the share of it that belongs to the fewest."""
+    written = written_metrics(bench) if metrics[0].why is WorkReason.MISSING else None
+    unknown = [Metric(metric_id(n), "", Track.POSITIVE, "") for n in range(1, AT_MOST + 1)]
+    share = AT_LEAST / AT_MOST if written is None else 1.0
+    new = replace(bench.definition, metrics=tuple(written or unknown))
+    most = _following(bench.with_definition(new), order, evaluator, stored, with_stale=False)
     talk = ConversationPlanner(bench, order, stored)
     judging = JudgingPlanner(bench, order, evaluator, stored)
     stale = _stale(bench, talk, judging) if with_stale and not order.stale else []
-    calls = [*_metrics_calls(bench, metrics), *_ranges_between(few.calls, many.calls)]
-    assumed = _assumptions(bench, metrics, few, many)
+    calls = [*_metrics_calls(bench, metrics), *(stage.from_share(share) for stage in most.calls)]
+    assumed = _assumptions(bench, metrics, most, share)
     work = _with_failures(stored, metrics)
     made, wanted = _rows_of(bench, stored, ())
-    return RunPlan(bench.name, work, stale, calls, assumed, few.waiting, made=made, wanted=wanted)
+    return RunPlan(bench.name, work, stale, calls, assumed, most.waiting, made=made, wanted=wanted)
 
 
 def _rows_of(
@@ -318,42 +319,6 @@ def _not_in(work: Iterable[WorkItem], stale: Iterable[WorkItem]) -> list[WorkIte
 # Rows that are not written yet
 
 
-def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[BenchmarkContext]:
-    """The benchmark with the fewest new metrics, then with the most; it keeps its scenarios."""
-    written = written_metrics(bench) if work.why is WorkReason.MISSING else None
-    for count in (AT_LEAST, AT_MOST):
-        unknown = [
-            Metric(metric_id(number), "", Track.POSITIVE, "") for number in range(1, count + 1)
-        ]
-        metrics = tuple(unknown if written is None else written)
-        yield bench.with_definition(replace(bench.definition, metrics=metrics))
-
-
-def _ranges_between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[StageCalls]:
-    """Merge the calls of two plans into ranges from the smaller to the larger."""
-    before = {(stage.stage, stage.target): stage for stage in few}
-    for most in many:
-        least = before.get((most.stage, most.target))
-        rows = NONE if least is None else least.rows
-        parts = {} if least is None else dict(zip(_kinds_of_calls(least), least.parts, strict=True))
-        yield replace(
-            most,
-            rows=rows.up_to(most.rows),
-            scenarios=(NONE if least is None else least.scenarios).up_to(most.scenarios),
-            variants=(NONE if least is None else least.variants).up_to(most.variants),
-            parts=[
-                part if kind not in parts else parts[kind].up_to(part)
-                for kind, part in zip(_kinds_of_calls(most), most.parts, strict=True)
-            ],
-        )
-
-
-def _kinds_of_calls(calls: StageCalls) -> list[tuple[str, int]]:
-    """Keys of the parts; a generator's calls for bases and variants differ by position."""
-    places = calls.stage is Stage.GEN_SCENARIOS
-    return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
-
-
 def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> UnwrittenWork:
     generation = bench.config.generation
     ids = [
@@ -388,33 +353,26 @@ def _pilot(
 
 
 def _assumptions(
-    bench: BenchmarkContext,
-    metrics: Sequence[WorkItem],
-    few: RunPlan,
-    many: RunPlan,
+    bench: BenchmarkContext, metrics: Sequence[WorkItem], most: RunPlan, share: float = 1.0
 ) -> list[str]:
-    if metrics and many.unwritten.variants:
-        count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
+    unwritten = most.unwritten
+
+    def words(amount: float) -> str:
+        return number_words(Range(amount * share, amount, amount))
+
+    if metrics and unwritten.variants:
         anew = "not written yet" if metrics[0].why is WorkReason.MISSING else "written anew"
-        what = f"{count} metrics are {anew}; assumed: "
-    elif many.new:
+        what = f"{words(len(unwritten.bases))} metrics are {anew}; assumed: "
+    elif most.new:
         what = "scenarios are not written yet; assumed: "
     else:
         return []
-    bases = _from_to(sum(few.unwritten.bases.values()), sum(many.unwritten.bases.values()))
-    parts = [f"{number_words(bases)} scenarios"] if bases.high else []
+    bases = sum(unwritten.bases.values())
+    parts = [f"{words(bases)} scenarios"] if bases else []
     if bench.config.demographics:
-        variants = _from_to(few.unwritten.variants, many.unwritten.variants)
-        parts.append(f"{number_words(variants)} variants")
-    if metrics:
-        conversations = _from_to(len(few.unwritten.keys), len(many.unwritten.keys))
-    else:
-        conversations = Range.exactly(many.new.total())
-    return [f"{what}{', '.join(parts)}, {number_words(conversations)} conversations"]
-
-
-def _from_to(low: int, high: int) -> Range:
-    return Range.exactly(low).up_to(Range.exactly(high))
+        parts.append(f"{words(unwritten.variants)} variants")
+    conversations = len(unwritten.keys) if metrics else most.new.total()
+    return [f"{what}{', '.join(parts)}, {words(conversations)} conversations"]
 
 
 def number_words(amount: Range) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -542,7 +543,9 @@ class _ConversationPlayer:
             self._thoughts[len(self._said)] = reasoning
         self._said.append(utterance)
 
-    def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _LiveMessage:
+    @contextmanager
+    def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> Iterator[OnText]:
+        """Keep a message on the live board until it is on disk or has failed."""
         speech = Speech(
             benchmark=self._bench.name,
             key=self._key,
@@ -552,18 +555,8 @@ class _ConversationPlayer:
             landmark=landmark,
             began=time.monotonic(),
         )
-        return _LiveMessage(self._bench, speech)
-
-
-class _LiveMessage:
-    """Keeps a message on the live board until it is on disk or has failed."""
-
-    def __init__(self, bench: RunContext, speech: Speech) -> None:
-        self._live = bench.live
-        self._message = bench.live.begin(speech, asyncio.current_task())
-
-    def __enter__(self) -> OnText:
-        return self._message.add
-
-    def __exit__(self, *_: object) -> None:
-        self._live.end(self._message)
+        message = self._bench.live.begin(speech, asyncio.current_task())
+        try:
+            yield message.add
+        finally:
+            self._bench.live.end(message)

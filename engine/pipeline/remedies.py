@@ -35,33 +35,10 @@ class KnownFailure(Enum):
         "Add credit or raise the limit at the provider, or take another account; then try again.",
         False,
     )
-    BUDGET = (
-        "the budget of this run is spent",
-        "Raise the budget in config.yaml, then try again.",
-        False,
-    )
-    PROXY = (
-        "the proxy does not let the calls through",
-        "Look at HTTPS_PROXY, HTTP_PROXY and NO_PROXY, or ask whoever runs the proxy; then try "
-        "again.",
-        False,
-    )
-    CERTIFICATE = (
-        "the server's certificate is not trusted",
-        "Add it to those that this system trusts, or name a file in SSL_CERT_FILE, if it is known "
-        "to be right; then try again.",
-        False,
-    )
-    TLS = (
-        "one side speaks TLS and the other does not",
-        "Write http:// or https:// in base_url as the reason says, or another port; then try "
-        "again.",
-        False,
-    )
-    MOVED = (
-        "the server is at another address now",
-        "Write the address that the reason names into base_url, as far as the path that is there "
-        "now; then try again.",
+    WAY_BLOCKED = (
+        "the server cannot be reached as things are configured",
+        "Mend what the reason names: base_url in config.yaml, the proxy in HTTPS_PROXY, HTTP_PROXY "
+        "and NO_PROXY, or the certificates that this system trusts; then try again.",
         False,
     )
     QUOTA_SPENT = (
@@ -112,11 +89,6 @@ class KnownFailure(Enum):
     TOO_LONG = (
         "it is longer than the model's context",
         "Trying again does not help: give this role to a model with more room.",
-        False,
-    )
-    OVERSIZED = (
-        "the server sent more than any reply of a model holds",
-        "Find out what answers at this address, as no model writes so much; then try again.",
         False,
     )
     NO_REPLIES = (
@@ -174,16 +146,16 @@ _SIGNS: Final = (
     (KnownFailure.OTHER_MODEL, r"another model answered"),
     (KnownFailure.OWN_FAULT, r"\bbug in Crosswind"),
     (KnownFailure.LOCAL_SERVER, r"its server could not be started"),
-    (KnownFailure.BUDGET, r"\bbudget\b"),
-    (KnownFailure.PROXY, r"\bthe proxy (does not let|asks for)"),
+    (KnownFailure.WAY_BLOCKED, r"\bthe proxy (does not let|asks for)"),
     (
         KnownFailure.OUT_OF_REACH,
         r"could not be reached|no such host|network is down|no connection|connection refused"
         r"|proxy found no way",
     ),
-    (KnownFailure.MOVED, r"redirects elsewhere"),
-    (KnownFailure.TLS, r"do not agree on TLS|expects TLS"),
-    (KnownFailure.CERTIFICATE, r"\bcertificate"),
+    (
+        KnownFailure.WAY_BLOCKED,
+        r"redirects elsewhere|do not agree on TLS|expects TLS|\bcertificate",
+    ),
     (
         KnownFailure.NO_CREDIT,
         r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b",
@@ -200,8 +172,10 @@ _SIGNS: Final = (
     (KnownFailure.QUOTA_SPENT, r"quota is used up"),
     (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
     (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
-    (KnownFailure.OVERSIZED, r"reply is too large"),
-    (KnownFailure.NO_REPLIES, r"is not valid HTTP|something that is no reply"),
+    (
+        KnownFailure.NO_REPLIES,
+        r"reply is too large|is not valid HTTP|something that is no reply",
+    ),
     (KnownFailure.CUT, r"answer was cut|output limit"),
     (
         KnownFailure.TOO_LONG,

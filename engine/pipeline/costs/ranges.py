@@ -24,11 +24,10 @@ class Range:
         """A range without uncertainty."""
         return cls(amount, amount, amount)
 
-    def up_to(self, most: Range) -> Range:
-        """From this range's minimum to the maximum of `most`. The expected value is the geometric
-        mean of both, since errors of guesses are factors."""
-        low, high = self.expected, most.expected
-        return Range(self.low, most.high, (low * high) ** 0.5 if low else high / 2)
+    def from_share(self, share: float) -> Range:
+        """From this share of the range's minimum to its maximum. The expected value is the
+        geometric mean of the share and the whole, since errors of guesses are factors."""
+        return Range(self.low * share, self.high, self.expected * share**0.5)
 
     def __add__(self, other: Range) -> Range:
         return Range(self.low + other.low, self.high + other.high, self.expected + other.expected)
@@ -124,11 +123,12 @@ class Calls:
     failed: int = 0
     """Answers among them that were asked for in vain before, and may take every try again."""
 
-    def up_to(self, most: Calls) -> Calls:
-        """The range from these calls to `most`."""
-        answers = self.answers.up_to(most.answers)
+    def from_share(self, share: float) -> Calls:
+        """The range from this share of them to all of them."""
         return replace(
-            most, answers=answers, conversations=self.conversations.up_to(most.conversations)
+            self,
+            answers=self.answers.from_share(share),
+            conversations=self.conversations.from_share(share),
         )
 
     def of_one_conversation(self, rows: Range, turns: int) -> Calls:
@@ -156,6 +156,16 @@ class StageCalls:
 
     cost: CostEstimate = NOTHING
     """What they are estimated to use, in a plan that is priced."""
+
+    def from_share(self, share: float) -> StageCalls:
+        """The range from this share of them to all of them."""
+        return replace(
+            self,
+            rows=self.rows.from_share(share),
+            scenarios=self.scenarios.from_share(share),
+            variants=self.variants.from_share(share),
+            parts=[part.from_share(share) for part in self.parts],
+        )
 
     @property
     def checks(self) -> Range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -354,11 +354,8 @@ def _undo(reviews: Reviews, asked: ReviewRequest) -> ReviewChange:
         raise InputError(Problem(f"there is nothing of {asked.person}'s to undo"))
     _refuse_built_upon(reviews, act)
     before = replace(reviews, acts=[row for row in reviews.acts if row is not act])
-    undo: Callable[[Reviews, Reviews, ReviewRow], ReviewChange] = {
-        ReviewAction.APPROVE: _undone_approval,
-        ReviewAction.REJECT: _undone_rejection,
-    }.get(act.action, _undone_change)
-    change = undo(reviews, before, act)
+    is_presence = act.action in {ReviewAction.APPROVE, ReviewAction.REJECT}
+    change = _undone_presence(reviews, before, act) if is_presence else _undone_change(reviews, act)
     items = [replace(item, was=None) for item in act.items]
     names = ", ".join(item.id for item in act.items[:3]) + (" …" if len(act.items) > 3 else "")
     return replace(
@@ -379,47 +376,36 @@ def _refuse_built_upon(reviews: Reviews, act: ReviewRow) -> None:
             raise InputError(Problem(what, hint=f"{other.person} may undo that first"))
 
 
-def _undone_approval(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
-    """Remove again what the approval restored."""
+def _undone_presence(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
+    """Restore what a rejection removed, or remove again what an approval restored."""
+    restores = act.action is ReviewAction.REJECT
     rows: list[StoredRow] = []
     metrics = list(now.definition.metrics)
+    for item in act.items if restores else _restored_items(before, act):
+        is_there = any(metric.id == item.id for metric in metrics)
+        if item.kind != ReviewKind.METRIC:
+            if (row := (now.gone if restores else now.rows).get(item.id)) is not None:
+                rows.append(replace(row, seq=0, at=None, removed=not restores))
+        elif restores and not is_there and item.id in now.metrics:
+            metrics = _with_metric(metrics, now.metrics[item.id].metric)
+        elif is_there and not restores:
+            rows += _metrics_to_keep(now, [item.id])
+            metrics = [metric for metric in metrics if metric.id != item.id]
+    return ReviewChange("", rows, metrics if metrics != list(now.definition.metrics) else None)
+
+
+def _restored_items(before: Reviews, act: ReviewRow) -> Iterator[ReviewItem]:
+    """What an approval restored: all that the rejection had removed."""
     for item in act.items:
         earlier = before.newest_act((ReviewKind(item.kind), item.id))
-        if earlier is None or earlier.action is not ReviewAction.REJECT:
-            continue
-        for lost in earlier.items:
-            key = ReviewKind(lost.kind), lost.id
-            if before.newest_act(key) != earlier:
-                continue
-            if lost.kind == ReviewKind.METRIC:
-                rows += _metrics_to_keep(
-                    now, [lost.id] if any(m.id == lost.id for m in metrics) else []
-                )
-                metrics = [metric for metric in metrics if metric.id != lost.id]
-            elif (row := now.rows.get(lost.id)) is not None:
-                rows.append(replace(row, seq=0, at=None, removed=True))
-    is_changed = len(metrics) != len(now.definition.metrics)
-    return ReviewChange("", rows, metrics if is_changed else None)
+        if earlier is not None and earlier.action is ReviewAction.REJECT:
+            for lost in earlier.items:
+                if before.newest_act((ReviewKind(lost.kind), lost.id)) == earlier:
+                    yield lost
 
 
-def _undone_rejection(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
-    """Restore what the rejection removed."""
-    del before
-    rows: list[StoredRow] = []
-    metrics = list(now.definition.metrics)
-    for item in act.items:
-        if item.kind == ReviewKind.METRIC:
-            if all(metric.id != item.id for metric in metrics) and item.id in now.metrics:
-                metrics = _with_metric(metrics, now.metrics[item.id].metric)
-        elif (row := now.gone.get(item.id)) is not None:
-            rows.append(replace(row, seq=0, at=None, removed=False))
-    is_changed = len(metrics) != len(now.definition.metrics)
-    return ReviewChange("", rows, metrics if is_changed else None)
-
-
-def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
+def _undone_change(now: Reviews, act: ReviewRow) -> ReviewChange:
     """Restore the content from before an edit or a rewrite."""
-    del before
     rows: list[StoredRow] = []
     metrics = list(now.definition.metrics)
     for item in act.items:
