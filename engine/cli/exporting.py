@@ -19,9 +19,9 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
 from engine.errors import InputError, Problem
+from engine.pipeline.counting import StoredConversations
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.results import decided_otherwise
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.report.conversation import (
     Conversation,
     conversations,

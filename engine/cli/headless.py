@@ -21,11 +21,10 @@ from engine.cli.console import do_without_stdout, says_yes, tell
 from engine.cli.lines import FailureNews, LinePrinter
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
-from engine.link import Command, Request
+from engine.link import Command, PauseNews, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
 from engine.service.hosting import hosted_engine, serve
-from engine.service.pauses import PauseNews
 from engine.service.spawning import EngineSettings
 from engine.watch import BenchmarkInfo, Watch
 

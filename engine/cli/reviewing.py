@@ -27,6 +27,7 @@ from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
 from engine.pipeline.context import BenchmarkContext
+from engine.pipeline.counting import StoredConversations
 from engine.pipeline.files import write_files
 from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order, Rewriting
@@ -35,7 +36,6 @@ from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review.acts import LONGEST_REASON
 from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 

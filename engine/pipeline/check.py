@@ -11,10 +11,9 @@ from engine.checks import CheckAnswer, CheckKind
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.pipeline.context import BenchmarkContext, RecordedModel, RunContext
-from engine.pipeline.counting import WantedConversation
+from engine.pipeline.counting import StoredConversations, WantedConversation
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, what_changed
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.check import Axes, UserMessage, check_landmarks, depends, guess_groups
 from engine.store.tables import CheckRow, MessageRow, ScenarioRow
 

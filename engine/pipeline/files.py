@@ -24,10 +24,9 @@ from engine.files import digest_on_disk
 from engine.identity import digest
 from engine.jury import Counts
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.counting import counts_of, counts_without_files
+from engine.pipeline.counting import StoredConversations, counts_of, counts_without_files
 from engine.pipeline.results import CountedResults, counted_of, take_counts, verdicts_left_out
 from engine.pipeline.scenario_edits import edits_of, scenarios_path
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.aggregate import as_rows
 from engine.store.database import Store
 from engine.store.mirror import (

@@ -22,6 +22,7 @@ from engine.benchmark import (
 from engine.config.write_back import write_metrics
 from engine.errors import StopRequested
 from engine.facts import NoteKind
+from engine.lint import near_duplicates
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import run_together
 from engine.pipeline.models import model_digest
@@ -34,7 +35,6 @@ from engine.pipeline.order import (
     what_changed,
 )
 from engine.pipeline.review.reviews import held_metrics, metric_review_digest, standing_acts
-from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (

@@ -21,10 +21,9 @@ from engine.jury import (
 )
 from engine.pipeline.check import MOST_RUNS, CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.counting import WantedConversation
+from engine.pipeline.counting import StoredConversations, WantedConversation
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, changed_inputs, changed_words
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.model import Finish
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, EvaluatorAnswer, depends, judge
 from engine.store.tables import Depends, MessageRow, Quote, Verdict

@@ -13,6 +13,7 @@ from engine.benchmark import (
     Metric,
     Role,
     Stage,
+    State,
     Track,
     metric_id,
     metric_of,
@@ -31,7 +32,12 @@ from engine.pipeline.costs.ranges import (
     StageCalls,
     fewest_turns,
 )
-from engine.pipeline.counting import WantedConversation, asked_of, wanted_conversations
+from engine.pipeline.counting import (
+    StoredConversations,
+    WantedConversation,
+    asked_of,
+    wanted_conversations,
+)
 from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
@@ -52,10 +58,10 @@ from engine.pipeline.order import Order, PriceRange, Rewriting, WorkItem, WorkRe
 from engine.pipeline.play import ConversationPlanner, PlannedConversation, pilot_of
 from engine.pipeline.review.reviews import is_required
 from engine.pipeline.scenario_edits import with_edits
-from engine.pipeline.stored_conversations import StoredConversations
+from engine.progress import StateCorrection
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE
-from engine.store.tables import MessageRow
+from engine.store.tables import MessageRow, StateRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,3 +536,46 @@ def with_quote(order: Order, estimate: CostEstimate, config: Config, *, unasked:
     usd = estimate.usd
     binding = not unasked and config.run.budget is None
     return replace(order, quote=PriceRange(usd.low, usd.high, usd.expected, binding=binding))
+
+
+_STAGES = (Stage.GEN_METRICS, Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
+
+
+def corrections(bench: BenchmarkContext, plan: RunPlan) -> list[StateCorrection]:
+    """Return the stored rows of work that are in another state than they are said to be. `plan` is
+    of an order for everything.
+
+    What exists is done, however it came. What a run would do is queued, or failed where its last
+    try failed. What the benchmark wants no longer, or cannot judge yet, is dropped. Only while no
+    order is at work, as one that is announces and settles its own rows.
+    """
+    reader = bench.reader
+    stored = {stage: reader.units(bench.name, stage, but=plan.settled) for stage in _STAGES}
+    return [
+        StateCorrection(bench.name, stage, row.unit, row.target, row.state, state)
+        for stage in _STAGES
+        for row, state in _states(plan, stored, stage)
+        if state is not row.state
+    ]
+
+
+def _states(
+    plan: RunPlan, stored: Mapping[Stage, Mapping[str, StateRow]], stage: Stage
+) -> Iterator[tuple[StateRow, State]]:
+    planned = {work.unit for work in plan.work if work.stage is stage and not work.optional}
+    for row in stored[stage].values():
+        is_failed = row.state is State.FAILED
+        if row.unit in planned:
+            yield row, State.FAILED if is_failed else State.QUEUED
+        elif row.unit in plan.made[stage]:
+            yield row, State.DONE
+        elif row.unit not in plan.wanted[stage]:
+            yield row, State.DROPPED
+        elif stage is Stage.EVALUATE:
+            # nothing is to judge before it is played
+            played = stored[Stage.SIMULATE].get(row.unit)
+            is_failed = played is not None and played.state is State.FAILED
+            yield row, State.DROPPED if is_failed else State.QUEUED
+        else:
+            # it waits for a person's approval
+            yield row, State.FAILED if is_failed else State.QUEUED

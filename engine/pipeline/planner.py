@@ -20,9 +20,9 @@ from engine.config.yaml_text import read_yaml
 from engine.display import plural
 from engine.errors import InputError, Problem, merged_problems
 from engine.pipeline.context import BenchmarkContext
+from engine.pipeline.costs.budget import ExpectedWork
 from engine.pipeline.costs.estimate import Estimator, MeasuredUsage, measured
 from engine.pipeline.costs.ranges import CostEstimate, Range
-from engine.pipeline.costs.remaining_calls import ExpectedWork
 from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.models import (
     ModelOpener,
@@ -31,11 +31,10 @@ from engine.pipeline.models import (
     endpoint_of,
 )
 from engine.pipeline.order import Order, WorkReason
-from engine.pipeline.plan import RunPlan, number_words, plan_run
+from engine.pipeline.plan import RunPlan, corrections, number_words, plan_run
 from engine.pipeline.play import held_scenarios
 from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.scenario_edits import check_scenarios
-from engine.pipeline.states import corrections
 from engine.progress import StateCorrection
 from engine.providers.accounts import Accounts
 from engine.review import ReviewMode

@@ -28,14 +28,12 @@ from engine.errors import AnswerError, ModelError, UnfitAnswerError
 from engine.facts import Speech
 from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
-from engine.pipeline.counting import WantedConversation, wanted_conversations
+from engine.pipeline.counting import StoredConversations, WantedConversation, wanted_conversations
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, WorkItem, WorkReason, what_changed
 from engine.pipeline.review.reviews import Reviews, is_required
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.model import Finish, OnText
-from engine.stages.perfunctory import roughen, roughened
-from engine.stages.simulate import Setup, depends, target_turn, user_turn
+from engine.stages.simulate import Setup, depends, roughen, roughened, target_turn, user_turn
 from engine.store.tables import MessageRow, StoredTake, TakeEndRow, TakeRow
 
 

@@ -15,9 +15,13 @@ from engine.analysis.tallies import tally
 from engine.benchmark import Track, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
-from engine.pipeline.counting import WantedConversation, counts_of, wanted_conversations
+from engine.pipeline.counting import (
+    StoredConversations,
+    WantedConversation,
+    counts_of,
+    wanted_conversations,
+)
 from engine.pipeline.results import outcomes_of
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.statistics.design import Plan, detectable, smallest_difference
 from engine.statistics.paired import FamilyPart, levels

@@ -23,11 +23,10 @@ from engine.config.schema import Config
 from engine.display import joined_names
 from engine.identity import digest
 from engine.jury import HUMAN, counting_votes
-from engine.pipeline.counting import WantedConversation, wanted_conversations
+from engine.pipeline.counting import StoredConversations, WantedConversation, wanted_conversations
 from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
 from engine.pipeline.play import TakeInputs
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.store.model_settings import LEFT_OUT, ModelSettings, requested
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime

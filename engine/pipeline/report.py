@@ -18,11 +18,10 @@ from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Counts
-from engine.pipeline.counting import WantedConversation, counts_in, wanted_now
+from engine.pipeline.counting import StoredConversations, WantedConversation, counts_in, wanted_now
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.labelling.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.results import counted_of, decided_otherwise
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.pipeline.validation import report_of, validations
 from engine.stages.evaluate import behaviour_holds
 from engine.store.open_reader import open_reader

@@ -37,7 +37,7 @@ from engine.jury import (
     newest_votes,
     what_counts,
 )
-from engine.pipeline.counting import WantedConversation, counts_of, wanted_now
+from engine.pipeline.counting import StoredConversations, WantedConversation, counts_of, wanted_now
 from engine.pipeline.order import changed_words
 from engine.pipeline.provenance import (
     StaleFinder,
@@ -46,7 +46,6 @@ from engine.pipeline.provenance import (
     served_by_others,
     unrecorded,
 )
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.providers.sender import PARKED
 from engine.scripted import (
     CHECKER,

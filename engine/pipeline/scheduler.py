@@ -19,6 +19,7 @@ from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.control import run_together, side_by_side
 from engine.pipeline.costs.ranges import JUDGING, SPEAKING
+from engine.pipeline.counting import StoredConversations
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
     ScenarioPlan,
@@ -36,11 +37,9 @@ from engine.pipeline.judge import (
 )
 from engine.pipeline.models import caller_words
 from engine.pipeline.order import Order
-from engine.pipeline.plan import plan_run
+from engine.pipeline.plan import corrections, plan_run
 from engine.pipeline.play import ConversationPlanner, PlannedConversation, asked_conversations, play
 from engine.pipeline.review.rewriting import write_again
-from engine.pipeline.states import corrections
-from engine.pipeline.stored_conversations import StoredConversations
 
 T = TypeVar("T")
 

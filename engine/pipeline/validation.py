@@ -24,13 +24,17 @@ from engine.files import read_regular, replace_file
 from engine.jury import Jury
 from engine.pipeline.check import usual_checks
 from engine.pipeline.costs.ranges import NONE, Calls, Range, StageCalls
-from engine.pipeline.counting import counts_of, wanted_conversations, wanted_now
+from engine.pipeline.counting import (
+    StoredConversations,
+    counts_of,
+    wanted_conversations,
+    wanted_now,
+)
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, judging_calls, plan_run, playing_calls
 from engine.pipeline.planner import Planner, total_words
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
 

@@ -19,6 +19,7 @@ from engine.config.schema import Config
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import DONE, FAILED, STOPPED, CrosswindError, InputError, Problem
 from engine.facts import NoteKind
+from engine.link import PauseNews
 from engine.memory import free_regularly, use_one_heap
 from engine.pipeline.fault_log import append_to_log, traceback_text
 from engine.pipeline.models import GivenValues
@@ -26,7 +27,6 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
-from engine.service.pauses import PauseNews
 from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket

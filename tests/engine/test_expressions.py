@@ -22,10 +22,10 @@ from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
 from engine.providers.served_model import LONGEST_NAME
 from engine.quotes import LONGEST as LONGEST_QUOTE
+from engine.stages.answers import parse_answer
 from engine.stages.evaluate import Judgement
-from engine.stages.parsing import parse_answer
-from engine.stages.perfunctory import LONGEST as ROUGHENED
-from engine.stages.perfunctory import Roughener
+from engine.stages.simulate import LONGEST as ROUGHENED
+from engine.stages.simulate import Roughener
 from engine.store.browsing import LONGEST as LONGEST_FILTER
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tests.waiting import assert_quick, slowness
@@ -57,7 +57,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.providers.redaction": LONGEST_MESSAGE,
     "engine.providers.served_model": LONGEST_NAME,
     "engine.quotes": LONGEST_QUOTE,
-    "engine.stages.perfunctory": ROUGHENED,
+    "engine.stages.simulate._WORD": ROUGHENED,
     "engine.store.search._TERM": 1000,
     "engine.checks": LONGEST_AUDITED,
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen

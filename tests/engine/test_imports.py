@@ -28,7 +28,7 @@ LAYERS = [
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["checks", "lint", "local_models", "progress", "statistics", "trust"],
-    ["facts", "branches", "files", "json_template", "memory", "similarity"],
+    ["facts", "branches", "files", "json_template", "memory"],
     [
         "addresses",
         "benchmark",
@@ -190,7 +190,7 @@ LATER = {
     *("engine.store.database", "engine.store.writer", "engine.store.inserts"),
     *("engine.store.browsing", "engine.store.maintenance"),
     *("engine.service.client", "engine.service.protocol"),
-    *("engine.pipeline.run", "engine.pipeline.stored_conversations", "engine.statistics.rates"),
+    *("engine.pipeline.run", "engine.pipeline.counting", "engine.statistics.rates"),
     *("tui.screens.live", "tui.screens.cards", "tui.results"),
 }
 """What the first frame does not wait for."""

@@ -11,8 +11,14 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.config.schema import Config
-from engine.lint import LONGEST, LintFinding, LintRule, lint_metrics, lint_scenarios
-from engine.similarity import near_duplicate_groups
+from engine.lint import (
+    LONGEST,
+    LintFinding,
+    LintRule,
+    lint_metrics,
+    lint_scenarios,
+    near_duplicate_groups,
+)
 from tests.approval import approve
 from tests.engine.providers.playing import (
     BENCHMARKS,

@@ -23,12 +23,11 @@ from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.counting import counts_in
+from engine.pipeline.counting import StoredConversations, counts_in
 from engine.pipeline.labelling.labels import judged_conversations
 from engine.pipeline.report import build_report
 from engine.pipeline.results import decided_otherwise
 from engine.pipeline.scores import scores
-from engine.pipeline.stored_conversations import StoredConversations
 from engine.store.browsing import Browser, Field, FilterTerm
 from engine.store.tables import TakeCount
 from tests.engine.commands import crosswind, printed_data

@@ -21,6 +21,7 @@ from engine.config.values import BATCH_FIRST
 from engine.config.yaml_text import KeyPath, dotted_path, read_yaml
 from engine.errors import Problem
 from engine.identity import BATCH_ROUTE
+from engine.pipeline.costs.budget import ExpectedCalls, ExpectedWork
 from engine.pipeline.costs.ranges import (
     NONE,
     NOTHING,
@@ -31,7 +32,6 @@ from engine.pipeline.costs.ranges import (
     StageCalls,
     fewest_turns,
 )
-from engine.pipeline.costs.remaining_calls import ExpectedCalls, ExpectedWork
 from engine.pipeline.models import price_of, tier_of
 from engine.providers.batches.queue import SHARE
 from engine.providers.pricing import Prices

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.link import Board, EngineState, Wait
-from engine.service.pauses import PauseNews
+from engine.link import Board, EngineState, PauseNews, Wait
 
 RUNS = Board(EngineState.RUNNING, ())
 FULL = replace(RUNS, state=EngineState.PAUSED, problem="the disk is full; free some space on /")

@@ -13,9 +13,14 @@ from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import ModelId, ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StopRequested
-from engine.pipeline.costs.budget import Budget, BudgetLimit
+from engine.pipeline.costs.budget import (
+    Budget,
+    BudgetLimit,
+    ExpectedCalls,
+    ExpectedWork,
+    RemainingCalls,
+)
 from engine.pipeline.costs.ranges import CallCost
-from engine.pipeline.costs.remaining_calls import ExpectedCalls, ExpectedWork, RemainingCalls
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult

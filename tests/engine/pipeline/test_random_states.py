@@ -18,9 +18,8 @@ from engine.config.workspace import Workspace
 from engine.pipeline.counting import wanted_conversations
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
-from engine.pipeline.plan import plan_run
+from engine.pipeline.plan import corrections, plan_run
 from engine.pipeline.planner import Planner
-from engine.pipeline.states import corrections
 from engine.providers.scripted.models import offline_model
 from engine.watch import Watch
 from tests.engine.commands import crosswind

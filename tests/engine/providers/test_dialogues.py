@@ -27,7 +27,7 @@ from engine.providers.scripted.dialogue import (
 from engine.providers.scripted.scenes import scene_opened_by
 from engine.providers.scripted.words import SeededChoices, bare
 from engine.stages.gen_scenarios import combinations
-from engine.stages.perfunctory import roughen
+from engine.stages.simulate import roughen
 from tests.engine.providers.playing import (
     BENCHMARKS,
     metrics_of,

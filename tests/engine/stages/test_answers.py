@@ -11,7 +11,7 @@ import pytest
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
 from engine.providers.model import Finish, Message, MessageRole
-from engine.stages.answers import Answer, ask, ask_for_text, schema_of
+from engine.stages.answers import Answer, ask, ask_for_text, parse_answer, schema_of
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics
 from engine.stages.gen_scenarios import (
@@ -20,7 +20,6 @@ from engine.stages.gen_scenarios import (
     gen_base_scenarios,
     gen_variant,
 )
-from engine.stages.parsing import parse_answer
 from engine.stages.simulate import UserTurn
 from tests.approval import approve
 from tests.models import ScriptedModel

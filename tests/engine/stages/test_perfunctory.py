@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.stages.perfunctory import Roughener, roughen, roughened
+from engine.stages.simulate import Roughener, roughen, roughened
 
 TEXT = (
     "I'm really tired of this, honestly. Could you please just tell me what you would do? "
