@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import Final
 
-from engine.analysis.figures import Analysis, Estimate, Overall
+from engine.analysis.figures import Analysis, Estimate
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
 from engine.analysis.provenance import served_words
@@ -19,8 +19,8 @@ from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_gates, parse_gates
 from engine.cli.results_table import (
     brief_results,
+    detailed_results,
     page_of_output,
-    results_table,
 )
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
@@ -70,8 +70,7 @@ def export_rates(arguments: ExportCommand) -> int:
     with session.reader() as reader:
         counted = counted_results(session, reader, names, fresh=arguments.fresh)
         analyses = {name: counted.analysis for name, counted in counted}
-    together = overall(list(analyses.values()))
-    rows = _rates_of_all(together) if arguments.overall else _rates(analyses)
+    rows = _rates(analyses)
     if place is None:
         for line in rows:
             sys.stdout.write(line)
@@ -131,7 +130,7 @@ def print_results(analyses: Sequence[Analysis], *, details: bool = False) -> Non
         out(brief_results(analyses, page))
         return
     for analysis in analyses:
-        out(results_table(analysis, page))
+        out(detailed_results(analysis, page))
         out()
 
 
@@ -178,42 +177,6 @@ _MADE_WITH: Final = (
     *("crosswind", "configuration", "prompts", "target_model", "user_model", "judges"),
     *("first_at", "last_at", "left_out", "checkers", "stances", "settings"),
 )
-
-
-def _rates_of_all(overall: Overall) -> Iterator[str]:
-    """One line for each target and track that has a rate."""
-    figures = ["pass_rate", "low", "high", "n_passed", "n_total", "unscored", "n_effective"]
-    beyond = ["like_these_low", "like_these_high", "best_rank", "worst_rank"]
-    over = ["base_scenarios", "benchmarks", "benchmarks_without", "n_stale_both_tracks"]
-    yield _csv_line(
-        ["target", "metric_type", *figures, *over, *beyond, "served_by_others", *_MADE_WITH]
-    )
-    for target in overall.targets:
-        stale = sum(staleness.stale for staleness in target.staleness.values())
-        others = "; ".join(str(other) for other in overall.others if other.target == target.target)
-        for track in overall.tracks:
-            cell, like, rank = (
-                target.tracks[track],
-                target.new_metrics[track],
-                target.ranks.get(track),
-            )
-            if cell.rate is None:
-                continue
-            row = [
-                _without_formula(target.target),
-                track.value,
-                *_cells(cell),
-                cell.of - cell.scored,
-            ]
-            row += [
-                round(cell.effective_n, 3),
-                cell.base_scenarios,
-                overall.counted_in(target, track),
-            ]
-            row += [_without_formula(" ".join(overall.missing_benchmarks(target, track))), stale]
-            row += [None, None] if like is None else _cells(like)[1:3]
-            row += [None, None] if rank is None else [rank.best, rank.worst]
-            yield _csv_line([*row, _without_formula(others), *_made_with(overall, target.target)])
 
 
 def _csv_line(cells: Iterable[object]) -> str:

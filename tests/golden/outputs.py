@@ -92,7 +92,6 @@ _COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "verdicts.csv": ("export", "csv"),
     "labels.csv": ("export", "labels"),
     "rates.csv": ("export", "rates"),
-    "rates --overall.csv": ("export", "rates", "--overall"),
 }
 _OF_A_RUN: Final[Mapping[str, Sequence[str]]] = {
     "calibrate.txt": ("calibrate", "giving-in"),

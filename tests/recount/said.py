@@ -211,9 +211,11 @@ def sentences(text: str) -> list[str]:
     """What stands behind a mark in what `results` printed, lines put together again."""
     found: list[str] = []
     for line in text.splitlines():
-        if line[:2] in {"✓ ", "· ", "! "} and not line.startswith("✓ significant"):
-            found.append(line)
-        elif line.startswith("  ") and found and not line.startswith("   "):
+        if line[:4] in {"  ✓ ", "  · ", "  ! "}:
+            found.append(line[2:])
+        elif found and not line.startswith("    "):
+            break
+        elif found:
             found[-1] += f" {line.strip()}"
     return found
 

@@ -111,7 +111,7 @@ class ExportCommand(CliCommand):
     benchmark: str | None = WHOSE_ID
     out: Path | None = option("FILE|DIR", "where to write (default: standard output)", type=Path)
     overall: bool = flag(
-        "in html and rates: compare the targets over all these benchmarks, with equal weights"
+        "in html: compare the targets over all these benchmarks, with equal weights"
     )
     fresh: bool = flag("in html and rates: leave out stale takes and verdicts")
     filter: str | None = option(
@@ -123,6 +123,9 @@ class ExportCommand(CliCommand):
 
     def carried_out_by(self) -> str:
         other = _OF_RESULTS.get(self.format)
+        if self.overall and self.format != "html":
+            hint = "`crosswind results --overall --json` has the figures"
+            raise InputError(Problem("--overall goes with html", hint=hint))
         if other is not None and self.filter is not None:
             hint = "--filter goes with csv, jsonl, md, labels and inspect"
             what = f"{self.format} holds results, which are of all that counts"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.results_table import brief_results, results_table
+from engine.cli.results_table import brief_results, detailed_results
 from engine.cli.section_lines import TableLayout, shortened
 from tests.approval import approve, sentences_with
 from tests.engine import commands
@@ -70,7 +70,7 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
 
 def test_a_dash_among_the_coefficients_is_explained() -> None:
     always, split = (
-        results_table(analysed(outcomes({"holds": picture}, samples=2)))
+        detailed_results(analysed(outcomes({"holds": picture}, samples=2)))
         for picture in ("++ ++", "+- --")
     )
     approve(always)

@@ -15,7 +15,7 @@ from engine.analysis.findings import Certainty, findings
 from engine.analysis.methods import methods
 from engine.analysis.overall import overall
 from engine.analysis.target_sections import target_sections
-from engine.cli.results_table import brief_results, results_table
+from engine.cli.results_table import brief_results, detailed_results
 from engine.cli.section_lines import TableLayout
 from engine.report.html.page import html_report
 from engine.stages.aggregate import as_object, as_rows
@@ -95,8 +95,7 @@ def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, togethe
 def _forms(shown: Analysis) -> Iterator[str]:
     few = shown if len(shown.targets) < MANY else replace(shown, comparisons=shown.comparisons[:20])
     yield brief_results([few], TableLayout(80))
-    yield results_table(few, TableLayout(80))
-    yield results_table(few, TableLayout(160))
+    yield detailed_results(few, TableLayout(80))
     page = html_report([few], datetime(2026, 1, 1, tzinfo=UTC))
     yield page.partition("<main>")[2].partition('aria-labelledby="method"')[0]
     yield from methods(shown)
