@@ -52,19 +52,19 @@ from engine.report.html.view import (
     MOMENT,
     BenchmarkView,
     Evidence,
+    evidence_links,
     readable_time,
 )
 from engine.report.scale import RATES, Scale, scale_of
 from engine.scripted import is_script
 
 _MOST_PAIRS: Final = 24
-"""The most pairs shown at once, the clearest first; the others are folded away."""
+"""The most pairs shown at once, the clearest first."""
+_MOST_FOLDED: Final = 100
+"""The most pairs beyond those that are folded away; the others are left out, as each takes a
+kilobyte."""
 _WORD: Final = re.compile(r"[^\s-]+-?")
 """What a browser keeps on one line."""
-_MOST_PAIRS_OF_BRIEF: Final = 8
-"""The same on a brief page, which leaves out the others."""
-_BRIEF: Final = 1_000
-"""From so many pairs on, a page of several benchmarks is brief: each pair takes a kilobyte."""
 _MOST_COLUMNS: Final = 14
 """The most targets side by side in a table, which fits a sheet of paper."""
 _LYING: Final = 7
@@ -86,7 +86,7 @@ def environment() -> Environment:
         "marks": MARKS,
         "most_columns": _MOST_COLUMNS,
         "most_pairs": _MOST_PAIRS,
-        "most_pairs_of_brief": _MOST_PAIRS_OF_BRIEF,
+        "most_folded": _MOST_FOLDED,
         "rates": RATES,
         "scale_of": _scale_of,
     }
@@ -179,9 +179,6 @@ def html_report(
     templates = environment()
     style = templates.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
-    is_brief = (
-        level > 2 and sum(len(each_analysis.comparisons) for each_analysis in analyses) > _BRIEF
-    )
     return templates.get_template("page.html").render(
         generator=GENERATOR,
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
@@ -189,20 +186,19 @@ def html_report(
         title=analyses[0].title if len(analyses) == 1 else "Results",
         lead=lead_words(analyses, at),
         scripted=scripted_words(analyses),
-        is_brief=is_brief,
         comparing=COMPARING,
         together=together_words(analyses),
         views=[
-            BenchmarkView.alone(
-                analysis,
-                f"b{number}",
-                level,
-                evidence.get(analysis.benchmark, ()),
-                brief=is_brief and not isinstance(analysis, Overall),
-            )
+            _view(analysis, f"b{number}", level, evidence.get(analysis.benchmark, ()))
             for number, analysis in enumerate(analyses, 1)
         ],
     )
+
+
+def _view(
+    analysis: Analysis, prefix: str, level: int, evidence: Sequence[Evidence]
+) -> BenchmarkView:
+    return BenchmarkView(analysis, prefix, level, evidence_links(prefix, evidence), evidence)
 
 
 def together_words(analyses: Sequence[Analysis]) -> str:

@@ -124,23 +124,19 @@ TranscriptLinks = Callable[[VerdictScope], str]
 """Makes a link to the conversations behind a figure; empty where there is none."""
 
 
-def no_link(_scope: VerdictScope) -> str:
-    """A `TranscriptLinks` for a page without transcripts."""
-    return ""
+def evidence_links(prefix: str, evidence: Sequence[Evidence]) -> TranscriptLinks:
+    """From a target's metric to its first evidence on the same page."""
+    places: dict[tuple[str, str], int] = {}
+    for number, one in enumerate(evidence):
+        places.setdefault((one.metric_id, one.target), number)
 
-
-@dataclass(frozen=True, slots=True)
-class EvidenceLinks:
-    """A `TranscriptLinks` from a target's metric to its first evidence on the same page."""
-
-    prefix: str
-    places: Mapping[tuple[str, str], int]
-
-    def __call__(self, scope: VerdictScope) -> str:
+    def link(scope: VerdictScope) -> str:
         if scope.metric is None or len(scope.targets) != 1 or scope.people:
             return ""
-        place = self.places.get((scope.metric, scope.targets[0]))
-        return "" if place is None else f"#{self.prefix}-e{place}"
+        place = places.get((scope.metric, scope.targets[0]))
+        return "" if place is None else f"#{prefix}-e{place}"
+
+    return link
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,29 +148,10 @@ class BenchmarkView:
     """The prefix of its ids, unique on the page."""
     level: int
     """The level of its sections' headings."""
-    link: TranscriptLinks = no_link
+    link: TranscriptLinks
     """Links to the conversations behind a figure."""
     evidence: Sequence[Evidence] = ()
     """The evidence on a self-contained page."""
-    brief: bool = False
-    """Whether most pairs of targets, and metrics by group, are left out."""
-
-    @classmethod
-    def alone(
-        cls,
-        analysis: Analysis,
-        prefix: str,
-        level: int,
-        evidence: Sequence[Evidence],
-        *,
-        brief: bool,
-    ) -> BenchmarkView:
-        """A view for a page without transcripts, whose figures link to its evidence."""
-        places = {
-            (item.metric_id, item.target): number
-            for number, item in reversed(list(enumerate(evidence)))
-        }
-        return cls(analysis, prefix, level, EvidenceLinks(prefix, places), evidence, brief)
 
     def anchor(self, number: int) -> str:
         """The id of a piece of evidence that a cell links to; empty for the others of that cell."""
