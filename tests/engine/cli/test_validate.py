@@ -132,15 +132,6 @@ def test_another_judge_judges_the_same_transcripts_beside_the_first(desk: Desk) 
     assert desk.count("attempt") == calls
 
 
-def test_from_five_targets_on_it_is_said_what_holds_for_others_like_them(desk: Desk) -> None:
-    assert "for other targets" not in desk.validate("evaluator", "strict")[1]
-    line = "  - {id: more, model: erratic, source: offline, params: {pace: instant, seed: 2}}\n"
-    more = "".join(line.replace("more", f"more-{number}") for number in range(3))
-    desk.edit("targets:\n", f"targets:\n{more}")
-    assert desk.say("run", "--headless")[0] == 0
-    approve(desk.validate("evaluator", "strict")[1])
-
-
 def test_another_user_plays_the_same_scenarios_apart_from_the_original(desk: Desk) -> None:
     before = desk.originals()
     code, said, told = desk.validate("user", "blunt", "--headless")

@@ -9,6 +9,7 @@ from math import hypot, sqrt
 import pytest
 
 from engine.analysis.number_words import signed_points
+from engine.analysis.sections import Sentence
 from engine.analysis.validation import SideOutcome, ValidationSide, validation_report
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
@@ -16,7 +17,7 @@ from engine.analysis.validation_figures import (
     ReorderedPair,
     ValidationReport,
 )
-from engine.analysis.validation_words import NOT_STATED, floor_words
+from engine.analysis.validation_words import NOT_STATED, floor_words, validation_sections
 from engine.benchmark import ConversationKey, Role, Track
 from engine.branches import Branch
 from engine.statistics.clusters import Cluster
@@ -317,6 +318,9 @@ def test_a_hundred_targets_are_compared() -> None:
     assert found.tracks[0].pairs == 4950
     assert found.family == 101
     assert not any(shift.sure for shift in found.tracks[0].shifts)
+    [section, *_] = validation_sections(found)
+    texts = [block.text for block in section.blocks if isinstance(block, Sentence)]
+    assert any(text.startswith("For other targets like these: tau-b") for text in texts)
 
 
 def test_several_judges_are_spoken_of_as_several() -> None:
