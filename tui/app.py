@@ -32,9 +32,9 @@ from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.engine_control import Backend, EngineControl, QuitChoice
 from tui.services.export import Exporter
-from tui.services.plain_letters import AsciiFilter
 from tui.services.preferences import Preferences, UserSettings
 from tui.services.terminal import (
+    AsciiFilter,
     ControlCodeFilter,
     KeyQueue,
     TerminalStatus,

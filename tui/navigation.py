@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from engine.watch import Watch
     from tui.bindings import PaletteCommand
     from tui.screens.quit import Decided
-    from tui.state.found_ids import FoundId
-    from tui.state.related import TakeRef
+    from tui.state.related import FoundId, TakeRef
 
 
 class ShownNotice(NamedTuple):

@@ -63,7 +63,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
     "engine.store.browsing": LONGEST_FILTER,
     "engine.report.html.page._WORD": NAME_LENGTH,
-    "tui.results.text": NAME_LENGTH,
+    "tui.results.sections": NAME_LENGTH,
     "tui.services.export": 150,
     "tui.text.ink": LONG_LINE,
     "tui.state.reviewing": LONGEST_DIFFED,

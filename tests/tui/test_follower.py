@@ -9,7 +9,7 @@ from engine.facts import Speech, Writing
 from engine.link import Board, EngineState
 from tui.state.follower import AWAITED, DWELL, GLANCE, ROUND, Follower, FollowMode
 from tui.state.related import TakeRef
-from tui.state.stalls import PATIENCE, StallDetector, awaited_of, blocker_lines
+from tui.state.run_status import PATIENCE, StallDetector, awaited_of, blocker_lines
 
 
 def speech(name: str, turn: int = 1, speaker: Speaker = Speaker.TARGET, began: float = 1) -> Speech:

@@ -22,7 +22,7 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
 from tui.state.follower import DWELL, ROUND
-from tui.state.stalls import PATIENCE
+from tui.state.run_status import PATIENCE
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.stage_strip import StageStrip
 from tui.widgets.target_board import TargetBoard

@@ -16,8 +16,7 @@ from tests.approval import approve
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, Voice, text
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
-from tui.state.run_status import Instant, Snapshot
-from tui.state.stalls import PATIENCE
+from tui.state.run_status import PATIENCE, Instant, Snapshot
 from tui.text.blocks import Block, Passage, Rule
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -32,7 +32,7 @@ from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.palette import commands, matching
-from tui.state.found_ids import FoundId, MetricNames, find
+from tui.state.related import FoundId, MetricNames, find
 
 
 def where(pilot: Pilot) -> str:

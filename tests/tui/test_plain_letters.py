@@ -12,7 +12,7 @@ from engine.display import ASCII_VARIABLE, wants_ascii
 from tests.tui.terminal import Terminal
 from tests.tui.theatre import Pilot, Theatre
 from tui.app import CrosswindApp
-from tui.services.plain_letters import AsciiFilter, in_ascii
+from tui.services.terminal import AsciiFilter, in_ascii
 
 
 @pytest.mark.parametrize(

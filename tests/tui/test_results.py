@@ -40,9 +40,7 @@ from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.leaderboard import behind_spot, says_rows, standing_rows
-from tui.results.onset import onset_rows
-from tui.results.sections import section_rows, sections_rows
-from tui.results.text import line_of
+from tui.results.sections import line_of, onset_rows, section_rows, sections_rows
 from tui.screens.conversation import ConversationScreen
 from tui.screens.results import SECTIONS, ResultsScreen, judge_rows
 from tui.screens.verdicts import VerdictsScreen

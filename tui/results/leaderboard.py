@@ -31,8 +31,7 @@ from engine.benchmark import Track
 from engine.display import one_line, percent, plural, span
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
-from tui.results.sections import of_estimate, section_rows
-from tui.results.text import paragraph
+from tui.results.sections import of_estimate, paragraph, section_rows
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import tick_line, whiskers
 from tui.widgets.grids import Heat, HeatCell, HeatRow

@@ -1,15 +1,18 @@
-"""Sections as lines of a sheet: draws cells by their types."""
+"""Sections as lines of a sheet: draws cells by their types; and curves over turns, paragraphs,
+headings, and the filter line that shows the verdicts behind a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.cells import cell_len
 
-from engine.analysis.figures import Analysis, Estimate, MarkedDifference
+from engine.analysis.figures import Analysis, Estimate, MarkedDifference, Overall
 from engine.analysis.findings import rests_on
 from engine.analysis.number_words import p_value_words, points, points_interval
+from engine.analysis.onset import OnsetCurve
 from engine.analysis.sections import (
     Cell,
     Change,
@@ -28,11 +31,13 @@ from engine.analysis.sections import (
     sections,
     whose,
 )
-from engine.display import one_line
+from engine.benchmark import Track
+from engine.display import one_line, percent
 from engine.report.scale import RATES, Scale, scale_of
-from tui.results.text import paragraph, title
+from tui.format import TRACK_SIGNS
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, told_apart
-from tui.text.plot import Whiskers, change_line, tick_line, whiskers
+from tui.text.plot import Curve, Whiskers, change_line, plot, tick_line, whiskers
+from tui.text.wrap import wrap
 from tui.widgets.sheet import SheetRow
 
 _LEAST_BAR: Final = 10
@@ -260,3 +265,166 @@ def _difference_words(difference: MarkedDifference, *, wide: bool) -> tuple[str,
         return f"{round(difference.difference * 100)}", interval, p, over
     words = points(difference.difference).replace("less than a", "< 1")
     return words, interval, p, rests_on(difference)
+
+
+READABLE: Final = 100
+"""Paragraphs are set at most this many cells wide."""
+
+
+def paragraph(
+    text: str,
+    width: int,
+    mark: Piece | None = None,
+    ink: Ink = Ink.TEXT,
+) -> Iterator[SheetRow]:
+    """Wrap a text, made harmless, into rows after `mark`."""
+    sign = Piece(" " if mark is None else f" {mark.text} ", Ink.TEXT if mark is None else mark.ink)
+    indent = cell_len(sign.text)
+    words = one_line(text)
+    for number, row in enumerate(wrap(words, max(min(width - indent - 1, READABLE), 8))):
+        head = sign if number == 0 else Piece(" " * indent)
+        yield SheetRow([head, Piece(words[row.start : row.end], ink)])
+
+
+def title(words: str, width: int, note: str = "") -> SheetRow:
+    """A heading, a thin line, and a note at the right end, left out if there is no room."""
+    note = note if cell_len(words) + cell_len(note) + 8 <= width else ""
+    room = max(width - cell_len(words) - cell_len(note) - 5, 0)
+    line = [
+        Piece(f" {words} ", Ink.ACCENT),
+        Piece("─" * room, Ink.RULE),
+        Piece(f" {note}" if note else "", Ink.MUTED),
+    ]
+    return SheetRow(fitted_line(line, width))
+
+
+_BREAKS = re.compile(r'[\s,"]')
+"""Characters that would end a word of the filter line."""
+
+
+def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str]) -> str:
+    """The filter line for `behind`. A filter matches parts of names, so other names that contain a
+    wanted one are excluded again."""
+    people = {
+        value
+        for result in analysis.targets
+        for value in result.demographics.get(behind.axis or "", {})
+    }
+    metrics = () if behind.metric is None else (behind.metric,)
+    own = analysis.benchmarks if isinstance(analysis, Overall) else [analysis.benchmark]
+    words = [
+        *_terms_for("benchmark", [behind.benchmark] if behind.benchmark else own, benchmarks),
+        *_terms_for("target", behind.targets, [target.target for target in analysis.targets]),
+        *_terms_for("metric", metrics, [metric.id for metric in analysis.metrics]),
+        *_terms_for("who", behind.people, people, f"{_quoted_term(behind.axis or '')}="),
+    ]
+    if behind.track is not None:
+        words.append(f"type:{behind.track.value}")
+    if behind.judge is not None:
+        words.append(f"judge:{_quoted_term(behind.judge)}")
+    if behind.failed:
+        words.append("outcome:fail")
+    if behind.split:
+        words.append("is:split")
+    return " ".join(words)
+
+
+def _terms_for(
+    field: str, wanted: Sequence[str], known: Iterable[str], prefix: str = ""
+) -> Iterable[str]:
+    known = sorted(set(known))
+    if not wanted or (known and set(known) <= set(wanted)):
+        return
+    yield f"{field}:" + ",".join(prefix + _quoted_term(name) for name in wanted)
+    others = [
+        name
+        for name in known
+        if name not in wanted and any(word.lower() in name.lower() for word in wanted)
+    ]
+    if others:
+        yield f"-{field}:" + ",".join(prefix + _quoted_term(name) for name in others)
+
+
+def _quoted_term(name: str) -> str:
+    """Replace what would end a word by `*`, which matches anything."""
+    return _BREAKS.sub("*", name)
+
+
+_SAYS: Final = {
+    Track.POSITIVE: "shown by the end of each turn",
+    Track.NEGATIVE: "still avoided at the end of each turn",
+}
+_MEANS: Final = (
+    "What would count had each conversation ended with that turn, by the judges' marks of each "
+    "reply; of one without marks, from the turn of its earliest quote on, though it may have begun "
+    "before."
+)
+_TURN: Final = 6
+_PLOT: Final = (100, 12)
+_AT_ONCE: Final = 12
+"""The most curves drawn, as more cannot be told apart: the chosen one and the first others."""
+
+
+def onset_rows(courses: Sequence[OnsetCurve], target: str | None, width: int) -> list[SheetRow]:
+    """The pass rate by the end of each turn, for all targets; `target` is the chosen one,
+    highlighted. `width` is in cells."""
+    if not any(curve.of for curve in courses):
+        words = "No verdict says yet in which turn its evidence stands."
+        return list(paragraph(words, width, ink=Ink.MUTED))
+    rows: list[SheetRow] = []
+    for track in Track:
+        of_track = [curve for curve in courses if curve.track is track and curve.of]
+        of_track.sort(key=lambda curve: (-curve.passing[-1], curve.target))
+        if of_track:
+            rows += _track(track, of_track, target, width)
+    return [*rows, *paragraph(_MEANS, width, ink=Ink.FAINT)]
+
+
+def _track(
+    track: Track, courses: Sequence[OnsetCurve], target: str | None, width: int
+) -> Iterator[SheetRow]:
+    yield title(f"{TRACK_SIGNS[track]} {track.value} metrics", width, _SAYS[track])
+    names = max(8, *(cell_len(one_line(curve.target)) for curve in courses))
+    names = min(names, 24, max(width - 2 * _TURN, 8))
+    turns = range(len(courses[0].seen))
+    fit = max((width - names - 16) // _TURN, 2)
+    shown = turns if len(turns) <= fit else [*turns[: fit - 1], turns[-1]]
+    heads = "".join(pad(f"{turn + 1}", _TURN, right=True) for turn in shown)
+    yield SheetRow(fitted_line([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
+    for curve in courses:
+        label = pad_apart(
+            one_line(curve.target), (one_line(curve.target) for curve in courses), names
+        )
+        yield _curve_row(curve, shown, label, width, is_chosen=curve.target == target)
+    unplaced = sum(curve.unplaced for curve in courses)
+    if unplaced:
+        words = f"{unplaced:,} more have evidence in no turn, and are left out here."
+        yield from paragraph(words, width, Piece("·", Ink.WARN), Ink.MUTED)
+    for line in plot(_curves(courses, target), min(width - 1, _PLOT[0]), _PLOT[1]):
+        yield SheetRow([Piece(" "), *line])
+
+
+def _curve_row(
+    onset_curve: OnsetCurve, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
+) -> SheetRow:
+    ink = Ink.ACCENT if is_chosen else Ink.TEXT
+    line = [Piece(" " + label, Ink.STRONG)]
+    before = None
+    for turn in shown:
+        share = onset_curve.passing[turn]
+        same = before is not None and percent(share) == percent(before)
+        line.append(Piece(pad(percent(share), _TURN, right=True), Ink.FAINT if same else ink))
+        before = share
+    line.append(Piece(f"  of {onset_curve.of:,}", Ink.MUTED))
+    return SheetRow(
+        fitted_line(line, width), VerdictScope((onset_curve.target,), track=onset_curve.track)
+    )
+
+
+def _curves(courses: Sequence[OnsetCurve], target: str | None) -> list[Curve]:
+    chosen = [curve for curve in courses if curve.target == target]
+    others = [curve for curve in courses if curve.target != target][: _AT_ONCE - len(chosen)]
+    return [
+        *(Curve(one_line(other.target), other.passing, Ink.MUTED) for other in others),
+        *(Curve(one_line(curve.target), curve.passing, Ink.ACCENT) for curve in chosen),
+    ]

@@ -23,7 +23,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import WIDTH, ResultT, TypingScreen
 from tui.services.palette import matching, nothing_found, of_ids
 from tui.services.ticker import begin_instead
-from tui.state.found_ids import AT_MOST, FoundId, MetricNames, find, metric_names, what_is
+from tui.state.related import AT_MOST, FoundId, MetricNames, find, metric_names, what_is
 from tui.state.transcript import PatternFault
 from tui.text.ink import (
     MEANINGFUL,

@@ -26,8 +26,7 @@ from engine.store.browsing import Browser, parse
 from tui.bindings import key
 from tui.format import SCRIPTED_IN_SHORT
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
-from tui.results.sections import sections_rows, titled
-from tui.results.text import line_of, paragraph, title
+from tui.results.sections import line_of, paragraph, sections_rows, title, titled
 from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.state.related import MessageRef
 from tui.state.run_status import Snapshot, current_benchmark

@@ -11,9 +11,7 @@ from textual.widget import Widget
 from engine.analysis.sections import VerdictScope
 from engine.analysis.target_sections import target_sections
 from engine.display import one_line
-from tui.results.onset import onset_rows
-from tui.results.sections import section_rows
-from tui.results.text import title
+from tui.results.sections import onset_rows, section_rows, title
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.text import plot
 from tui.text.ink import Ink, Piece

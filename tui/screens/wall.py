@@ -22,8 +22,7 @@ from tui.state.explanations import (
     end_words,
     nobody_speaks,
 )
-from tui.state.followed import FollowedTalk
-from tui.state.follower import open_conversations
+from tui.state.follower import FollowedTalk, open_conversations
 from tui.state.headline import elsewhere_words
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (

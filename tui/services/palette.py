@@ -17,7 +17,7 @@ from engine.pipeline.labelling.requests import LONGEST_PERSON
 from tui.bindings import Hinting, KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import LineQuestion, LineScreen
-from tui.state.found_ids import FoundId, MetricNames, what_is
+from tui.state.related import FoundId, MetricNames, what_is
 from tui.themes import PREFIX
 from tui.widgets.base import LineView
 

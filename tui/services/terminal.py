@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import sys
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.app import App, SuspendNotSupported
 from textual.color import Color
@@ -29,10 +31,9 @@ from textual.message_pump import MessagePump
 from textual.timer import Timer
 
 from engine.benchmark import Stage
-from engine.display import one_line, wants_ascii
+from engine.display import ASCII_SIGNS, one_line, wants_ascii
 from engine.errors import CrosswindError
 from engine.watch import Watch
-from tui.services.plain_letters import in_ascii
 from tui.state.run_status import RunPhase, RunStatus, Snapshot
 
 # xterm's: push the title on the terminal's stack, and pop it again
@@ -313,3 +314,37 @@ def _interrupts_are_not_ours() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class _LetterTable(dict[int, str]):
+    """The replacements of characters, as wide as these; computed on first use."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        plain = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
+        width = cell_len(char)
+        braille = 0x2800 < code < 0x2900  # the lines of a plot
+        letters = "*" if braille else plain if len(plain) == width else "?" * width
+        self[code] = letters
+        return letters
+
+
+_TABLE: Final = _LetterTable({code: chr(code) for code in range(128)})
+_TABLE.update(ASCII_SIGNS)
+
+
+class AsciiFilter(LineFilter):
+    """A line filter that replaces by ASCII and keeps the width of each line."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        del background
+        if all(segment.text.isascii() for segment in segments):
+            return segments
+        return [
+            Segment(in_ascii(segment.text), segment.style, segment.control) for segment in segments
+        ]
+
+
+def in_ascii(text: str) -> str:
+    """The text in ASCII: other characters become a similar one of equal width, or `?`."""
+    return text if text.isascii() else text.translate(_TABLE)

@@ -17,8 +17,15 @@ from engine.progress import FEWEST_TO_JUDGE, StateCounts, TargetProgress, TrackS
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
-from tui.state.run_status import HEIGHTS, RunPhase, RunStatus
-from tui.state.stalls import awaited_of, elapsed_words, limit_words, reason
+from tui.state.run_status import (
+    HEIGHTS,
+    RunPhase,
+    RunStatus,
+    awaited_of,
+    elapsed_words,
+    limit_words,
+    reason,
+)
 from tui.text.ink import Ink, Line, Piece
 
 if TYPE_CHECKING:

@@ -42,27 +42,24 @@ from tui.state.explanations import (
     writing_now,
 )
 from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
-from tui.state.followed import FollowedTalk
-from tui.state.follower import Follower, FollowMode
+from tui.state.follower import FollowedTalk, Follower, FollowMode
 from tui.state.headline import elsewhere_words, info_of, measured
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import (
+    AT_MOST,
+    PATIENCE,
     Instant,
     RunClock,
     RunPhase,
     Snapshot,
-    UnseenCounts,
-    run_sentence,
-    turn_strip,
-    turns_of,
-)
-from tui.state.stalls import (
-    AT_MOST,
-    PATIENCE,
     StallDetector,
+    UnseenCounts,
     awaited_words,
     blocker_lines,
     elapsed_words,
+    run_sentence,
+    turn_strip,
+    turns_of,
     wait_line,
     worker_lines,
 )
