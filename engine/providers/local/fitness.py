@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import sys
@@ -9,11 +10,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.errors import Problem
+from engine.files import open_regular
 from engine.local_models import KNOWN_MODELS, is_file_name, model_file
-from engine.providers.local.gguf import GgufError, GgufHeader, read_header
 
 SLOTS: Final = 2
 """Replies that the server of a model writes at once. Each takes memory for a whole context, and on
@@ -22,8 +23,7 @@ LONGEST_CONTEXT: Final = 8_192
 """Tokens of a conversation, unless the model was trained for fewer."""
 PROMPT_CACHE_MIB: Final = 256
 """The most memory for the beginnings of conversations that are not being continued right now."""
-_BATCH: Final = 512
-"""Tokens that are read at once; as many rows of numbers, one for each word known, are kept."""
+_LEAST_CONTEXTS_MIB: Final = 384
 EXTRA: Final = "xllamacpp"
 INSTALL_EXTRA: Final = "pip install 'crosswind[local]', or pipx inject crosswind xllamacpp"
 
@@ -35,16 +35,51 @@ def thread_count() -> int:
     return max(1, processors // 2)
 
 
-def context_size(header: GgufHeader) -> int:
+_MAGIC: Final = b"GGUF"
+_VERSIONS: Final = (2, 3)
+_HEADER: Final = 64 << 20
+"""Bytes of a file that are searched: its header, in which the vocabulary is, is shorter."""
+_TEMPLATE: Final = b"tokenizer.chat_template"
+_CONTEXT: Final = re.compile(rb"\.context_length\x04\x00\x00\x00(.{4})", re.DOTALL)
+"""The key and the type of a number of 32 bits, and the number."""
+
+
+class GgufError(Exception):
+    """It is no GGUF file that can be used."""
+
+
+class GgufHeader(NamedTuple):
+    """What a file says about its model."""
+
+    size: int
+    """The file's size in bytes."""
+    has_chat_template: bool
+    context: int
     """The tokens that a conversation may have."""
-    return min(header.context or LONGEST_CONTEXT, LONGEST_CONTEXT)
+
+
+def read_header(path: Path) -> GgufHeader:
+    """Return what a GGUF file says, whose keys are found by their names:
+    https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Raises `GgufError`, and `OSError`."""
+    with open_regular(path) as file:
+        begin = file.read(8)
+        if len(begin) < 8 or not begin.startswith(_MAGIC):
+            raise GgufError("it is no GGUF file")
+        version = int.from_bytes(begin[4:], "little")
+        if version not in _VERSIONS:
+            raise GgufError(f"its version of GGUF is {version}, expected 2 or 3")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            found = _CONTEXT.search(mapped, 0, _HEADER)
+            trained = int.from_bytes(found[1], "little") if found else 0
+            has_template = mapped.find(_TEMPLATE, 0, _HEADER) >= 0
+            size = len(mapped)
+    return GgufHeader(size, has_template, min(trained or LONGEST_CONTEXT, LONGEST_CONTEXT))
 
 
 def needed_bytes(header: GgufHeader) -> int:
-    """Roughly the memory that its server takes at most."""
-    contexts = SLOTS * context_size(header) * header.bytes_per_token
-    scratch = 4 * _BATCH * header.vocabulary
-    return header.size + contexts + scratch + (PROMPT_CACHE_MIB << 20)
+    """Roughly the memory that its server takes at most: contexts take half of what the weights
+    take, and more than that in the smallest models."""
+    return header.size * 3 // 2 + ((_LEAST_CONTEXTS_MIB + PROMPT_CACHE_MIB) << 20)
 
 
 def free_bytes() -> int | None:

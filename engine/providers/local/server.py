@@ -18,10 +18,10 @@ from engine.providers.line_process import LineProcess, ProcessError
 from engine.providers.local.fitness import (
     PROMPT_CACHE_MIB,
     SLOTS,
-    context_size,
+    GgufError,
+    read_header,
     thread_count,
 )
-from engine.providers.local.gguf import GgufError, read_header
 
 ADDRESS: Final = "http://localhost/v1"
 """Stands for the address of the server, whose port is another one at each start."""
@@ -131,7 +131,7 @@ class LocalServer:
                 "name": self.name,
                 "key": self.key,
                 "slots": SLOTS,
-                "context": context_size(header),
+                "context": header.context,
                 "threads": thread_count(),
                 "prompt_cache_mib": PROMPT_CACHE_MIB,
             }

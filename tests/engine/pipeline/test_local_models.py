@@ -25,7 +25,7 @@ from engine.providers.retry import RetryPolicy
 from tests.approval import approve, sentences_with
 from tests.engine.commands import crosswind, crosswind_in
 from tests.engine.small_workspace import Place, small_workspace
-from tests.gguf_files import MODEL, gguf, write_gguf
+from tests.gguf_files import write_gguf
 from tests.waiting import until
 
 STAND_IN = Path(__file__).parents[2] / "stand_in"
@@ -173,11 +173,10 @@ def refusal(place: Place, monkeypatch: pytest.MonkeyPatch, case: str) -> str:
         monkeypatch.setattr(fitness, "find_spec", lambda _name: None)
     if case == "no memory":
         monkeypatch.setattr(fitness, "free_bytes", lambda: 100_000_000)
-    template = "" if case == "no template" else MODEL["tokenizer.chat_template"]
-    write_gguf(place.root / "m.gguf", size=4_000_000_000, **{"tokenizer.chat_template": template})
+    left_out = {"tokenizer.chat_template": None} if case == "no template" else {}
+    write_gguf(place.root / "m.gguf", size=4_000_000_000, **left_out)
     (place.root / "text.gguf").write_text("a model")
-    (place.root / "cut.gguf").write_bytes(gguf()[:99])
-    files = {"no file": "gone.gguf", "no GGUF": "text.gguf", "cut": "cut.gguf"}
+    files = {"no file": "gone.gguf", "no GGUF": "text.gguf"}
     add(place, files.get(case, {"not got": "smollm2-135m", "name": "smollm"}.get(case, "m.gguf")))
     done = crosswind(place.root, "run", "--headless", "--yes", code=2)
     assert not (place.root / "crosswind.db").exists()
@@ -195,11 +194,9 @@ REFUSALS: Mapping[str, str] = {
     "gets it)\n",
     "no GGUF": "crosswind: WORK/config.yaml: WORK/text.gguf is not usable: it is no GGUF file "
     "(name a GGUF file, as llama.cpp reads it)\n",
-    "cut": "crosswind: WORK/config.yaml: WORK/cut.gguf is not usable: it ends in the middle of its "
-    "header (name a GGUF file, as llama.cpp reads it)\n",
     "no template": "crosswind: WORK/config.yaml: WORK/m.gguf has no chat template: it is a base "
     "model, which continues any text for ever (take the file of an instruct or chat model)\n",
-    "no memory": "crosswind: WORK/config.yaml: WORK/m.gguf needs about 4.4 GB of memory, and "
+    "no memory": "crosswind: WORK/config.yaml: WORK/m.gguf needs about 6.7 GB of memory, and "
     "0.1 GB are free (take a smaller model or quantization, or end other programs)\n",
     "name": "crosswind: WORK/config.yaml:8:36: targets[1].model: there is no local model "
     "`smollm` (write smollm2-135m, or the path of a GGUF file)\n",
