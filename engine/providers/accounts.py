@@ -48,23 +48,19 @@ Probe = Callable[[HostPort], Awaitable[bool]]
 
 STRIKES_NETWORK: Final = 2
 STRIKES_HOST: Final = 3
-"""Consecutive failures to connect, after which the network, or the host, counts as down."""
-# also how late it may be noticed that the network is back
+"""Consecutive failures to connect, after which the network to a host, or the host, is down."""
+# also how late it may be noticed that it is back
 LONGEST_PAUSE_S: Final = 15.0
 
 
 @dataclass(slots=True)
 class _HostState:
-    worked_at: float = -math.inf
+    has_worked: bool = False
     strikes: int = 0
-    first_strike_at: float = math.inf
-    gone: bool = False
+    down: str | None = None
+    """Why calls to it wait."""
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the call that probes the host for all that wait."""
-
-    @property
-    def has_worked(self) -> bool:
-        return self.worked_at > -math.inf
 
 
 class Reachability:
@@ -81,76 +77,45 @@ class Reachability:
         self._sleep = sleep
         self._probe = probe
         self._hosts: dict[tuple[str, int], _HostState] = {}
-        self._down: HostPort | None = None
-        """The host that showed that the network is down; once it answers, the network is up."""
-        self._network_worked_at = -math.inf
-        """When a host last answered that is not this machine."""
 
     def mark_reached(self, host_port: HostPort) -> None:
-        """Note any response from a host: the network is up, and the host exists."""
+        """Note any response from a host."""
         known = self._host_state(host_port)
-        known.worked_at, known.strikes, known.gone = self._clock(), 0, False
-        if not host_port.local:
-            self._down, self._network_worked_at = None, self._clock()
+        known.has_worked, known.strikes, known.down = True, 0, None
 
     def failed(self, host_port: HostPort, cause: Cause) -> None:
         """Note a failed connection."""
         known = self._host_state(host_port)
-        if not known.strikes:
-            known.first_strike_at = self._clock()
         known.strikes += 1
-        # the network is not down if another host has answered since this one first failed; what
-        # worked before that says nothing about now
-        others_work = self._network_worked_at > known.first_strike_at
         # a name that was resolved before and is unknown now: name resolution is down
         network = cause is Cause.NETWORK or (cause is Cause.UNKNOWN_HOST and known.has_worked)
-        if network and not host_port.local and not others_work:
-            if known.strikes >= STRIKES_NETWORK and self._down is None:
-                self._down = host_port
+        if network and known.strikes >= STRIKES_NETWORK:
+            known.down = "network down, probing"
         elif known.has_worked and known.strikes >= STRIKES_HOST:
-            known.gone = True
+            known.down = f"{host_port.host} does not answer, probing"
 
     def has_worked(self, host_port: HostPort) -> bool:
         return self._host_state(host_port).has_worked
 
     def waiting_reason(self, host_port: HostPort) -> str | None:
         """Say why calls to this host wait; None if they do not."""
-        if self._down is not None and not host_port.local:
-            return "network down, probing"
-        return (
-            f"{host_port.host} does not answer, probing"
-            if self._host_state(host_port).gone
-            else None
-        )
+        return self._host_state(host_port).down
 
     async def wait(self, host_port: HostPort, *, longest_s: float) -> bool:
         """Wait until the host can be reached; return False if it cannot for `longest_s` seconds."""
-        deadline = self._clock() + longest_s
-        while self.waiting_reason(host_port) is not None:
-            # one probe for all that wait: a thousand calls would be a thousand probes. If the
-            # network is down, the host that showed it is probed; a local host is probed itself
-            witness = host_port if self._down is None or host_port.local else self._down
-            async with self._host_state(witness).probing:
-                if not await self._probe_until(witness, host_port, deadline):
+        known, deadline, pause = self._host_state(host_port), self._clock() + longest_s, 1.0
+        if known.down is None:
+            return True
+        # one probe for all that wait: a thousand calls would be a thousand probes
+        async with known.probing:
+            while known.down is not None:
+                if self._clock() >= deadline:
                     return False
+                await self._sleep(pause)
+                if await self._probe(host_port):
+                    known.strikes, known.down = 0, None
+                pause = min(2 * pause, LONGEST_PAUSE_S)
         return True
-
-    async def _probe_until(self, witness: HostPort, host_port: HostPort, deadline: float) -> bool:
-        pause = 1.0
-        while self.waiting_reason(host_port) is not None:
-            if self._clock() >= deadline:
-                return False
-            await self._sleep(pause)
-            if await self._probe(witness):
-                self._answered(witness)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
-        return True
-
-    def _answered(self, host_port: HostPort) -> None:
-        known = self._host_state(host_port)
-        known.strikes, known.gone = 0, False
-        if self._down == host_port:
-            self._down = None
 
     def _host_state(self, host_port: HostPort) -> _HostState:
         return self._hosts.setdefault((host_port.host, host_port.port), _HostState())

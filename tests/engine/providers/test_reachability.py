@@ -37,17 +37,23 @@ def reach(time: FakeTime, *answers: bool) -> tuple[Reachability, Knocking]:
 
 
 @pytest.mark.parametrize("cause", [Cause.NETWORK, Cause.UNKNOWN_HOST])
-def test_no_way_from_a_host_that_worked_means_no_network_for_all_but_this_machine(
-    fake_time: FakeTime, cause: Cause
-) -> None:
+def test_no_way_to_a_host_that_worked_means_no_network(fake_time: FakeTime, cause: Cause) -> None:
     known, _ = reach(fake_time)
     known.mark_reached(ONE)
-    fake_time.seconds += 1
     known.failed(ONE, cause)
     assert known.waiting_reason(ONE) is None
     known.failed(ONE, cause)
-    assert known.waiting_reason(ONE) == known.waiting_reason(TWO) == DOWN
-    assert known.waiting_reason(HERE) is None
+    assert known.waiting_reason(ONE) == DOWN
+    assert known.waiting_reason(TWO) is None, "each host is found out by itself"
+
+
+def test_without_a_network_at_the_start_a_host_is_waited_for(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time)
+    for _ in range(2):
+        known.failed(ONE, Cause.NETWORK)
+    assert known.waiting_reason(ONE) == DOWN
+    known.mark_reached(ONE)
+    assert known.waiting_reason(ONE) is None
 
 
 def test_a_host_that_nobody_knows_is_a_wrong_name_and_no_lost_network(fake_time: FakeTime) -> None:
@@ -56,30 +62,6 @@ def test_a_host_that_nobody_knows_is_a_wrong_name_and_no_lost_network(fake_time:
         known.failed(ONE, Cause.UNKNOWN_HOST)
     assert known.waiting_reason(ONE) is None
     assert not known.has_worked(ONE)
-
-
-def test_while_another_host_works_the_network_is_not_down(fake_time: FakeTime) -> None:
-    known, _ = reach(fake_time)
-    known.mark_reached(ONE)
-    fake_time.seconds += 1
-    for _ in range(3):
-        known.failed(ONE, Cause.NETWORK)
-        fake_time.seconds += 1
-        known.mark_reached(TWO)
-    assert known.waiting_reason(TWO) is None
-    approve(known.waiting_reason(ONE))
-
-
-def test_a_model_on_this_machine_says_nothing_of_the_network(fake_time: FakeTime) -> None:
-    known, _ = reach(fake_time)
-    known.mark_reached(ONE)
-    for _ in range(3):
-        fake_time.seconds += 1
-        known.failed(ONE, Cause.NETWORK)
-        fake_time.seconds += 1
-        known.mark_reached(HERE)
-    assert known.waiting_reason(ONE) == known.waiting_reason(TWO) == DOWN
-    assert known.waiting_reason(HERE) is None
 
 
 def test_a_server_that_was_there_and_refuses_is_waited_for_alone(fake_time: FakeTime) -> None:
@@ -98,13 +80,13 @@ def test_one_caller_knocks_for_all_who_wait_ever_more_slowly(fake_time: FakeTime
         known.failed(ONE, Cause.NETWORK)
 
     async def run() -> list[bool]:
-        waiting = [known.wait(host_port, longest_s=3600) for host_port in (ONE, TWO, ONE)]
+        waiting = [known.wait(host_port, longest_s=3600) for host_port in (ONE, ONE, ONE)]
         return await asyncio.gather(*waiting)
 
     assert asyncio.run(run()) == [True, True, True]
     assert knocking.knocked == ["one.example"] * 6
     assert fake_time.slept == [1, 2, 4, 8, 15, 15]
-    assert known.waiting_reason(TWO) is None
+    assert known.waiting_reason(ONE) is None
 
 
 def test_another_takes_over_where_the_one_who_knocks_is_cancelled(fake_time: FakeTime) -> None:
