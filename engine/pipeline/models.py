@@ -29,9 +29,10 @@ from engine.providers.endpoint import (
     Endpoint,
     ExtraBody,
     RequestParams,
-    application_endpoint,
-    endpoint,
+    application_address,
+    model_address,
     no_extra_body,
+    no_key,
 )
 from engine.providers.functions.model import FunctionModel, FunctionPlace, FunctionPool
 from engine.providers.limiter import HeldCalls
@@ -182,16 +183,17 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
     def extra_body() -> ExtraBody:
         return ExtraBody(*filled_in(spec.extra_body, environment, where=where, to=to))
 
-    return endpoint(
-        model=environment.resolve(spec.model, where=where, to=to),
-        source=spec.source,
-        base_url=ADDRESS
-        if spec.is_local
-        else spec.base_url and environment.resolve(spec.base_url, where=where, to=to),
-        key=None if apikey is None else (lambda: environment.key(apikey, where=where, to=to)),
-        headers=all_headers,
-        params=RequestParams(**spec.params.model_dump(exclude={"pace"})),
-        extra_body=extra_body if spec.extra_body else no_extra_body,
+    model, source = environment.resolve(spec.model, where=where, to=to), spec.source.strip().lower()
+    written = spec.base_url and environment.resolve(spec.base_url, where=where, to=to)
+    base_url = ADDRESS if spec.is_local else written
+    return Endpoint(
+        model,
+        source,
+        model_address(model, source, base_url, has_key=apikey is not None),
+        no_key if apikey is None else (lambda: environment.key(apikey, where=where, to=to)),
+        all_headers,
+        RequestParams(**spec.params.model_dump(exclude={"pace"})),
+        extra_body if spec.extra_body else no_extra_body,
         served_as=tuple(environment.resolve(name, where=where, to=to) for name in spec.served_as),
         only_this=spec.served_model == "same",
         secrets=environment.hidden_values([spec.model, spec.address, *spec.served_as]),
@@ -211,11 +213,12 @@ def _application_of(
         sent = target.sent_headers
         return {name: environment.header(value, where=where, to=to) for name, value in sent.items()}
 
-    return application_endpoint(
-        model=environment.resolve(target.model, where=where, to=to),
-        url=environment.resolve(url, where=where, to=to),
+    return Endpoint(
+        environment.resolve(target.model, where=where, to=to),
+        "http",
+        application_address(environment.resolve(url, where=where, to=to)),
         headers=all_headers,
-        request=lambda: ExtraBody(*filled_in(request, environment, where=where, to=to)),
+        extra_body=lambda: ExtraBody(*filled_in(request, environment, where=where, to=to)),
         application=Application(
             target.reply,
             target.stream,

@@ -46,7 +46,7 @@ class RequestParams:
     seed: int | None = None
 
 
-def _no_key() -> str:
+def no_key() -> str:
     return NO_KEY
 
 
@@ -100,8 +100,10 @@ class Endpoint:
     model: str
     """The model's name on the wire."""
     source: str
+    """In lower case."""
     base_url: str
-    key: Callable[[], str] = field(default=_no_key, repr=False)
+    """As `model_address` or `application_address` returns it."""
+    key: Callable[[], str] = field(default=no_key, repr=False)
     """Returns the key when a call is made; it is stored nowhere."""
     headers: Callable[[], Mapping[str, str]] = field(default=_no_headers, repr=False)
     """Sent with every request, and as secret as the key."""
@@ -149,45 +151,11 @@ class Endpoint:
         return self.base_url.startswith("http://") and not self.local
 
 
-def endpoint(
-    *,
-    model: str,
-    source: str,
-    base_url: str | None = None,
-    key: Callable[[], str] | None = None,
-    headers: Callable[[], Mapping[str, str]] = _no_headers,
-    params: RequestParams | None = None,
-    extra_body: Callable[[], ExtraBody] = no_extra_body,
-    served_as: tuple[str, ...] = (),
-    only_this: bool = False,
-    secrets: tuple[str, ...] = (),
-    speaks_responses: bool = False,
-    slots: int | None = None,
-) -> Endpoint:
-    """Return the endpoint of a model from its configuration.
+def model_address(model: str, source: str, base_url: str | None, *, has_key: bool) -> str:
+    """Return the address of a model in the configuration.
 
-    Raises `InputError` if the address is missing or invalid, or a needed key is missing.
+    Raises `InputError` if it is missing or invalid, or a needed key is missing.
     """
-    source = source.strip().lower()
-    url = _model_address(model, source, base_url, has_key=key is not None)
-    return Endpoint(
-        model,
-        source,
-        url,
-        key or _no_key,
-        headers,
-        params or RequestParams(),
-        extra_body,
-        served_as,
-        only_this,
-        secrets,
-        speaks_responses=speaks_responses,
-        slots=slots,
-    )
-
-
-def _model_address(model: str, source: str, base_url: str | None, *, has_key: bool) -> str:
-    """Raises `InputError` as `endpoint`."""
     address = base_url or PUBLIC_ADDRESSES.get(source)
     if address is None:
         known = ", ".join(sorted(PUBLIC_ADDRESSES))
@@ -208,20 +176,9 @@ def _model_address(model: str, source: str, base_url: str | None, *, has_key: bo
     return url
 
 
-def application_endpoint(
-    *,
-    model: str,
-    url: str,
-    headers: Callable[[], Mapping[str, str]],
-    request: Callable[[], ExtraBody],
-    application: Application,
-    served_as: tuple[str, ...] = (),
-    only_this: bool = False,
-    secrets: tuple[str, ...] = (),
-    slots: int | None = None,
-) -> Endpoint:
-    """Return the endpoint of an application, whose address is used unchanged. Raises `InputError`
-    if it is invalid."""
+def application_address(url: str) -> str:
+    """Return the address of an application, otherwise unchanged. Raises `InputError` if it is
+    invalid."""
     url = url.strip()
     if _holds_credentials(url):
         hint = "send them as a header, from a variable"
@@ -236,18 +193,7 @@ def application_endpoint(
     if fault is not None:
         hint = "it looks like https://host.example/chat"
         raise InputError(Problem(f"url {url!r} {fault}", hint=hint))
-    return Endpoint(
-        model,
-        "http",
-        url,
-        headers=headers,
-        extra_body=request,
-        served_as=served_as,
-        only_this=only_this,
-        secrets=secrets,
-        application=application,
-        slots=slots,
-    )
+    return url
 
 
 _API_VERSION: Final = re.compile(r"api-version=[\w.-]+", re.ASCII)

@@ -19,7 +19,7 @@ import aiohttp
 import httpx2
 
 from engine.providers.accounts import Accounts
-from engine.providers.endpoint import endpoint
+from engine.providers.endpoint import Endpoint
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import Address, OnResponse, Transport
 from engine.providers.model import Message, MessageRole, Model
@@ -108,7 +108,7 @@ async def ours(origin: str, at_once: int, source: str = "openai") -> AsyncIterat
     del at_once
     accounts = Accounts()
     base_url = f"{origin}/v1" if source == "openai" else origin
-    spec = endpoint(model=MODEL, source=source, base_url=base_url, key=lambda: KEY)
+    spec = Endpoint(model=MODEL, source=source, base_url=base_url, key=lambda: KEY)
     model: Model = real_model(spec, accounts).telling(lambda _: None)
     messages = [Message(MessageRole.SYSTEM, SYSTEM), Message(MessageRole.USER, HISTORY)]
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from engine.providers.accounts import Accounts, Clock
-from engine.providers.endpoint import RequestParams, endpoint
+from engine.providers.endpoint import Endpoint, RequestParams
 from engine.providers.model import Attempt, Message, MessageRole, Reply
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel, real_model
@@ -81,7 +81,7 @@ class Bench:
     def open(self, accounts: Accounts, **changes: Any) -> RealModel:
         bench = replace(self, **changes)
         url = bench.server.anthropic_url
-        spec = endpoint(
+        spec = Endpoint(
             model=bench.model,
             source=bench.source,
             base_url=url if bench.source == "anthropic" else bench.server.openai_url,

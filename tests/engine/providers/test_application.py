@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.providers.accounts import Accounts
-from engine.providers.endpoint import Application, ExtraBody, application_endpoint
+from engine.providers.endpoint import Application, Endpoint, ExtraBody
 from engine.providers.model import Message, MessageRole
 from engine.providers.real import real_model
 from engine.providers.retry import RetryPolicy
@@ -49,11 +49,12 @@ def ask(
     async def run() -> Call:
         policy = RetryPolicy(tries=3, empties=0, refused_s=100, unreachable_s=1)
         accounts = Accounts(clock=FakeTime().as_clock(), retry_policy=policy)
-        spec = application_endpoint(
-            model="shop",
-            url=app.url,
+        spec = Endpoint(
+            "shop",
+            "http",
+            app.url,
             headers=lambda: {"X-Token": "sk-secret-token-123", "Authorization": login},
-            request=lambda: ExtraBody(request),
+            extra_body=lambda: ExtraBody(request),
             application=Application(
                 reply, stream, keeps_session, follow_redirects=follow_redirects
             ),

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from engine.providers.accounts import Accounts
-from engine.providers.endpoint import endpoint
+from engine.providers.endpoint import Endpoint
 from engine.providers.model import Message, MessageRole, Model
 from engine.providers.real import real_model
 from tests.protocol_server.server import ProtocolServer
@@ -53,7 +53,7 @@ async def answered_per_second(server: ProtocolServer, *, workers: int, seconds: 
     """Once the limit has been found, which takes a few rounds of calls."""
     accounts = Accounts()
     try:
-        where = endpoint(model="words-2", source="openai", base_url=server.openai_url)
+        where = Endpoint(model="words-2", source="openai", base_url=server.openai_url)
         model = real_model(where, accounts)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:

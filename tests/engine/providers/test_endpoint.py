@@ -6,15 +6,13 @@ import pytest
 
 from engine.errors import InputError
 from engine.providers.endpoint import (
-    NO_KEY,
-    Application,
-    ExtraBody,
+    Endpoint,
     Wire,
-    application_endpoint,
+    application_address,
     checked_address,
     checked_headers,
     checked_key,
-    endpoint,
+    model_address,
 )
 
 
@@ -28,30 +26,24 @@ def key() -> str:
         ("openai", "https://api.openai.com/v1", Wire.OPENAI),
         ("anthropic", "https://api.anthropic.com", Wire.ANTHROPIC),
         ("deepinfra", "https://api.deepinfra.com/v1/openai", Wire.OPENAI),
-        ("xai", "https://api.x.ai/v1", Wire.OPENAI),
-        ("OpenRouter", "https://openrouter.ai/api/v1", Wire.OPENAI),
     ],
 )
 def test_known_sources_need_no_address(source: str, url: str, wire: Wire) -> None:
-    found = endpoint(model="m", source=source, key=key)
-    assert (found.base_url, found.wire) == (url, wire)
+    assert model_address("m", source, None, has_key=True) == url
+    assert Endpoint("m", source, url).wire is wire
 
 
 def test_an_unknown_source_is_told_what_to_write() -> None:
     with pytest.raises(InputError, match=r"source 'acme'.*write base_url: https://…"):
-        endpoint(model="m", source="acme", key=key)
-
-
-def test_an_unknown_source_with_an_address_speaks_the_common_protocol() -> None:
-    found = endpoint(model="m", source="acme", base_url="https://acme.example/v1", key=key)
-    assert found.wire is Wire.OPENAI
+        model_address("m", "acme", None, has_key=True)
+    assert Endpoint("m", "acme", "https://acme.example/v1").wire is Wire.OPENAI
 
 
 def test_a_public_source_needs_a_key_and_a_server_of_ones_own_does_not() -> None:
     with pytest.raises(InputError, match=r"no apikey.*\$\{XAI_API_KEY\}"):
-        endpoint(model="m", source="xai")
-    assert endpoint(model="m", source="ollama").key() == NO_KEY
-    assert endpoint(model="m", source="openai", base_url="http://gpu:8000/v1").key() == NO_KEY
+        model_address("m", "xai", None, has_key=False)
+    assert model_address("m", "ollama", None, has_key=False)
+    assert model_address("m", "openai", "http://gpu:8000/v1", has_key=False)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +108,7 @@ def test_headers_that_would_break_a_request_are_refused(headers: dict[str, str])
 
 
 def test_an_endpoint_does_not_show_its_key() -> None:
-    found = endpoint(
-        model="m", source="openai", key=lambda: "sk-secret", headers=lambda: {"a": "b"}
-    )
+    found = Endpoint("m", "openai", "https://a", lambda: "sk-secret", lambda: {"a": "b"})
     assert "sk-secret" not in repr(found)
     assert "lambda" not in repr(found)
 
@@ -128,7 +118,7 @@ def test_an_endpoint_does_not_show_its_key() -> None:
     [("http://gpu:8000/v1", True), ("http://127.0.0.1:1/v1", False), ("https://a.example", False)],
 )
 def test_it_is_known_where_a_key_can_be_read_on_the_way(url: str, *, open_to_all: bool) -> None:
-    assert endpoint(model="m", source="x", base_url=url).unencrypted is open_to_all
+    assert Endpoint("m", "x", url).unencrypted is open_to_all
 
 
 @pytest.mark.parametrize(
@@ -164,13 +154,3 @@ def test_an_address_of_an_application_that_is_none_is_refused(given: str, fault:
         application_address(given)
     kept = "https://a.example/@acme/chat?to=ann@example"
     assert application_address(kept) == kept
-
-
-def application_address(url: str) -> str:
-    return application_endpoint(
-        model="shop",
-        url=url,
-        headers=dict,
-        request=lambda: ExtraBody({}),
-        application=Application("text", None, keeps_session=False),
-    ).base_url

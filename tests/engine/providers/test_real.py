@@ -744,13 +744,13 @@ ENVIRONMENT = {
 ONE_CALL = """
 import asyncio, sys
 from engine.providers.accounts import Accounts
-from engine.providers.endpoint import endpoint
+from engine.providers.endpoint import Endpoint
 from engine.providers.model import Message, MessageRole
 from engine.providers.real import real_model
 
 async def run():
     accounts = Accounts()
-    spec = endpoint(model="words-3", source=sys.argv[1], base_url=sys.argv[2], key=lambda: "sk-own")
+    spec = Endpoint(model="words-3", source=sys.argv[1], base_url=sys.argv[2], key=lambda: "sk-own")
     reply = await real_model(spec, accounts).reply([Message(MessageRole.USER, "Hello")])
     await accounts.close()
     print(reply.text)
@@ -801,9 +801,9 @@ def test_a_client_is_imported_with_its_first_call_and_not_before() -> None:
     code = (
         "import sys, asyncio\n"
         "from engine.providers.accounts import Accounts\n"
-        "from engine.providers.endpoint import endpoint\n"
+        "from engine.providers.endpoint import Endpoint\n"
         "from engine.providers.real import real_model\n"
-        "spec = endpoint(model='m', source='openai', key=lambda: 'k')\n"
+        "spec = Endpoint('m', 'openai', 'https://api.openai.com/v1', lambda: 'k')\n"
         "real_model(spec, Accounts())\n"
         "print(sorted({'openai', 'anthropic', 'httptools', 'httpx2', 'genai_prices'}"
         " & set(sys.modules)))"

@@ -12,7 +12,7 @@ from time import sleep
 import pytest
 
 from engine.providers.accounts import Accounts
-from engine.providers.endpoint import endpoint
+from engine.providers.endpoint import Endpoint
 from engine.providers.model import Message, MessageRole
 from engine.providers.real import real_model
 
@@ -79,7 +79,7 @@ def most_at_once(server: SlottedServer, slots: int | None) -> int:
 
     async def run() -> None:
         accounts = Accounts()
-        spec = endpoint(
+        spec = Endpoint(
             model="m",
             source="llamacpp",
             base_url=f"http://127.0.0.1:{server.server_port}/v1",
