@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -61,20 +61,18 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> i
 
     Raises `StoreError`.
     """
-    with told_as_store_error(place):
-        unfinished = UnfinishedFolder(place)
-        try:
-            names = _write_documents(unfinished.path, documents)
-            os.sync()  # once, as syncing each of thirty thousand files takes minutes
-            # a new folder moves in one step; into an existing one, each file moves by itself
-            if place.exists():
-                _move_documents(names, unfinished.path, place)
-            else:
-                unfinished.path.rename(place)
-            sync(place.parent)
-        finally:
-            unfinished.discard()
-        return len(names)
+    with told_as_store_error(place), closing(UnfinishedFolder(place)) as unfinished:
+        for name, content in documents:
+            unfinished.write(name, content)
+        os.sync()  # once, as syncing each of thirty thousand files takes minutes
+        # a new folder moves in one step; into an existing one, each file moves by itself
+        if place.exists():
+            for folder in {place, *(unfinished.move(name).parent for name in unfinished.names)}:
+                sync(folder)
+        else:
+            unfinished.path.rename(place)
+        sync(place.parent)
+        return len(unfinished.names)
 
 
 class UnfinishedFolder:
@@ -90,41 +88,35 @@ class UnfinishedFolder:
             around = place
         for folder in (place.parent, place):
             remove_leftovers(folder, place.name)
+        self.place = place
         self.path = around / f".{place.name}{UNFINISHED}{secrets.token_hex(4)}"
         self.path.mkdir()
+        self.names: list[str] = []
+        """The files that were written."""
+        self._made = {self.path}
         # says that its process is alive, and ends with it
         self._lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
-    def discard(self) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write one file, creating its folders. Raises `OSError`."""
+        path = self.path / name
+        if path.parent not in self._made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(path.parent)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        self.names.append(name)
+
+    def move(self, name: str) -> Path:
+        """Move a file to its place in the folder, replacing what is there. Raises `OSError`."""
+        path = self.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return (self.path / name).replace(path)
+
+    def close(self) -> None:
         """Remove what was not moved."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
-
-
-def _write_documents(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:
-    """Write the documents into the folder; their names."""
-    names: list[str] = []
-    folders: set[Path] = set()
-    for name, content in documents:
-        path = folder / name
-        if path.parent not in folders:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            folders.add(path.parent)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        names.append(name)
-    return names
-
-
-def _move_documents(names: Iterable[str], unfinished: Path, place: Path) -> None:
-    folders = {place}
-    for name in names:
-        path = place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (unfinished / name).replace(path)
-        folders.add(path.parent)
-    for folder in folders:
-        sync(folder)
 
 
 @contextmanager

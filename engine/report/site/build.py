@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -35,41 +35,38 @@ _LARGEST: Final = 50_000_000
 """Bytes: a larger manifest is not ours."""
 
 
-class SiteFolder:
+class SiteFolder(UnfinishedFolder):
     """A hidden folder in which a site is written before it is published."""
 
     def __init__(self, place: Path, instead_of: Mapping[str, str]) -> None:
         """`instead_of` has texts that must not be published, with their replacements."""
-        self.place = place
+        super().__init__(place)
         self._instead_of = instead_of
-        self._folder = UnfinishedFolder(place)
-        self.unfinished = self._folder.path
-        self._made: set[Path] = {self.unfinished}
 
-    def write(self, name: str, text: str) -> None:
-        """Write one file, creating its folders, with hidden texts replaced. Raises `OSError`."""
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write one file, with hidden texts replaced. Raises `OSError`."""
         for hidden, shown in self._instead_of.items():
-            if hidden in text:
-                text = text.replace(hidden, shown)
-        path = self.unfinished / name
-        if path.parent not in self._made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(path.parent)
-        path.write_bytes(text.encode())
+            if isinstance(content, str) and hidden in content:
+                content = content.replace(hidden, shown)
+        super().write(name, content)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a folder in it. Raises `OSError`."""
-        (self.unfinished / old).rename(self.unfinished / new)
+        (self.path / old).rename(self.path / new)
+        self.names = [
+            f"{new}{name.removeprefix(old)}" if name.startswith(f"{old}/") else name
+            for name in self.names
+        ]
 
     def publish(self) -> int:
         """Move it into place, and return its number of files. Raises `InputError` and `OSError`."""
-        names = sorted(_files_in(self.unfinished))
+        names = sorted(self.names)
         if self.place.exists():
             self._replace(names)
         else:
-            _write_manifest(self.unfinished, names)
+            _write_manifest(self.path, names)
             os.sync()  # once, as syncing each of thousands of files takes minutes
-            self.unfinished.rename(self.place)
+            self.path.rename(self.place)
         sync(self.place.parent)
         return len(names)
 
@@ -83,9 +80,7 @@ class SiteFolder:
         os.sync()
         # readers never see a page whose data is not there yet
         for name in sorted(own, key=lambda name: (name.endswith(".html"), name)):
-            path = self.place / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            (self.unfinished / name).replace(path)
+            self.move(name)
         for name in old - own:
             (self.place / name).unlink(missing_ok=True)
         # in reverse, so that inner folders go before the ones around them
@@ -93,21 +88,6 @@ class SiteFolder:
             with suppress(OSError):  # somebody else's file is in it
                 folder.rmdir()
         _write_manifest(self.place, sorted(own))
-
-    def discard(self) -> None:
-        """Remove the files of a site that was not published."""
-        self._folder.discard()
-
-
-@contextmanager
-def new_site(place: Path, instead_of: Mapping[str, str]) -> Iterator[SiteFolder]:
-    """A folder to write a site in. Raises `StoreError` where it cannot be written."""
-    with told_as_store_error(place):
-        folder = SiteFolder(place, instead_of)
-        try:
-            yield folder
-        finally:
-            folder.discard()
 
 
 def refuse_others(place: Path) -> None:
@@ -183,12 +163,6 @@ def _is_inside(place: Path, name: str) -> bool:
     return not any(folder.is_symlink() for folder in folders)
 
 
-def _files_in(folder: Path) -> Iterator[str]:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix()
-
-
 def _write_manifest(folder: Path, names: Iterable[str]) -> None:
     content = {"made_by": MADE_BY, "files": [name for name in names if name != MANIFEST]}
     replace_file(folder / MANIFEST, (json.dumps(content, indent=0) + "\n").encode())
@@ -220,7 +194,7 @@ def write_site(
 ) -> BuiltSite:
     """Write a site to `place`, whole or not at all; `instead_of` is that of a `SiteFolder`. Raises
     `InputError` and `StoreError`."""
-    with new_site(place, instead_of) as folder:
+    with told_as_store_error(place), closing(SiteFolder(place, instead_of)) as folder:
         published = [
             _with_transcripts(folder, benchmark, reader, number)
             for number, benchmark in enumerate(benchmarks, 1)

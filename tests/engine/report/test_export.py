@@ -184,7 +184,7 @@ def test_what_a_killed_export_leaves_is_beside_its_folder_and_goes_with_the_next
     assert not left.exists()
     write_folder(place, [("transcript.md", "all")])
     assert alive.path.exists()
-    alive.discard()
+    alive.close()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert [path.name for path in place.iterdir()] == ["transcript.md"]
 
