@@ -15,7 +15,6 @@ from engine.analysis.figures import (
     Estimate,
     JudgeInfo,
     MetricInfo,
-    NoSignal,
     Outcome,
     Tally,
     TargetResult,
@@ -211,7 +210,8 @@ def _new_metrics(
 
 def _as_estimate(counted: Rate | None, of: int) -> Estimate:
     if counted is None:
-        return Estimate(None, None, None, 0, 0, of, 0, 0.0)
+        failed, passed = (0.0, 1.0) if of else (None, None)
+        return Estimate(None, None, None, 0, 0, of, 0, 0.0, failed, passed)
     return Estimate(
         rate=counted.rate,
         low=counted.interval.low,
@@ -221,12 +221,14 @@ def _as_estimate(counted: Rate | None, of: int) -> Estimate:
         of=of,
         base_scenarios=counted.clusters,
         effective_n=counted.effective,
+        if_missing_failed=counted.passed / of if of else None,
+        if_missing_passed=(counted.passed + of - counted.scored) / of if of else None,
     )
 
 
 def _no_signal(
     results: Sequence[TargetResult], metrics: Sequence[MetricInfo]
-) -> Sequence[NoSignal]:
+) -> Mapping[str, bool]:
     """Only of metrics on which at least two targets were scored."""
     scored = {
         metric.id: [
@@ -236,8 +238,7 @@ def _no_signal(
         ]
         for metric in metrics
     }
-    silent = no_signal({metric: cells for metric, cells in scored.items() if len(cells) > 1})
-    return [NoSignal(metric, passed) for metric, passed in silent.items()]
+    return no_signal({metric: cells for metric, cells in scored.items() if len(cells) > 1})
 
 
 def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Staleness]]:

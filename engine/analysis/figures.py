@@ -94,6 +94,12 @@ class Estimate:
     """Scored base scenarios, which the interval rests on: rows of one are not independent."""
     effective_n: float
     """How many independent rows the scored rows are worth."""
+    if_missing_failed: float | None = None
+    """The rate if everything unscored had failed; None where nothing was asked for."""
+    if_missing_passed: float | None = None
+    benchmarks: int | None = None
+    """How many benchmarks' rates it is the mean of, each weighing the same; None for a rate of one
+    benchmark, which is `passed` of `scored`."""
 
     @property
     def too_few(self) -> bool:
@@ -102,32 +108,6 @@ class Estimate:
     @property
     def missing(self) -> int:
         return self.of - self.scored
-
-    @property
-    def if_missing_failed(self) -> float | None:
-        return self.passed / self.of if self.of else None
-
-    @property
-    def if_missing_passed(self) -> float | None:
-        return (self.passed + self.missing) / self.of if self.of else None
-
-
-@dataclass(frozen=True, slots=True)
-class MeanEstimate(Estimate):
-    """The mean of several benchmarks' rates, each weighing the same: not `passed` of `scored`."""
-
-    worst: float | None
-    """The mean if everything unscored had failed; None where nothing was asked for."""
-    best: float | None
-    """The mean if everything unscored had passed."""
-
-    @property
-    def if_missing_failed(self) -> float | None:
-        return self.worst
-
-    @property
-    def if_missing_passed(self) -> float | None:
-        return self.best
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,14 +290,6 @@ class ComparisonFamily:
 
 
 @dataclass(frozen=True, slots=True)
-class NoSignal:
-    """A metric that does not separate targets: all scored conversations pass, or all fail."""
-
-    metric_id: str
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class WeakestMetric:
     """The metric that all targets together pass least often."""
 
@@ -424,7 +396,8 @@ class Analysis(AnalysisContext):
     """The family of `comparisons` and `gaps`."""
     agreement: Sequence[RepeatAgreement] = ()
     """Between the samples of all targets, then between judges, then between passes."""
-    no_signal: Sequence[NoSignal] = ()
+    no_signal: Mapping[str, bool] = field(default_factory=dict)
+    """Metrics that do not separate targets: whether all scored conversations pass, or all fail."""
     judges: Sequence[JudgeInfo] = ()
     correlation: float | None = None
     """The intra-class correlation of the rows of a base scenario, pooled over the run; None where
@@ -499,10 +472,6 @@ class Overall(Analysis):
         return [
             benchmark for benchmark in every if not _is_scored(target, part_of(benchmark, track))
         ]
-
-    def counted_in(self, target: TargetResult, track: Track) -> int:
-        """The number of `benchmarks_on` in which this target was scored."""
-        return len(self.benchmarks_on(track)) - len(self.missing_benchmarks(target, track))
 
 
 def part_of(benchmark: str, track: Track) -> str:

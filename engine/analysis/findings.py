@@ -116,8 +116,8 @@ def rate_cell(analysis: Analysis, result: TargetResult, track: Track) -> str:
     if estimate.rate is None:
         return f"{track.sign}    —"
     rate = f"{track.sign} {percent(estimate.rate):>4} {span(estimate.low, estimate.high):<8}"
-    if isinstance(analysis, Overall):
-        return f"{rate} {estimate.base_scenarios:,} in {analysis.counted_in(result, track)}"
+    if estimate.benchmarks is not None:
+        return f"{rate} {estimate.base_scenarios:,} in {estimate.benchmarks}"
     rests_on = "" if same_scenarios(analysis) else f" in {estimate.base_scenarios:,}"
     return f"{rate} {estimate.passed:,}/{estimate.scored:,}{rests_on}"
 
@@ -603,7 +603,7 @@ def _no_floor(analysis: Analysis, concord: RepeatAgreement) -> str:
 
 def _no_signal(analysis: Analysis) -> Iterator[Finding]:
     for passed in (True, False):
-        silent = [metric.metric_id for metric in analysis.no_signal if metric.passed is passed]
+        silent = [metric for metric, all_pass in analysis.no_signal.items() if all_pass is passed]
         if silent:
             how = "passes" if passed else "fails"
             do = "does" if len(silent) == 1 else "do"

@@ -22,7 +22,6 @@ from engine.analysis.figures import (
     Estimate,
     JudgeInfo,
     LeftOut,
-    MeanEstimate,
     MetricInfo,
     Overall,
     ServedByOthers,
@@ -124,13 +123,13 @@ def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
     )
 
 
-def _mean(asked: Sequence[Estimate]) -> MeanEstimate:
+def _mean(asked: Sequence[Estimate]) -> Estimate:
     estimates = [estimate for estimate in asked if estimate.rate is not None]
     rates = _rates(estimates)
     interval = (
         mean_interval(rates, [_interval(estimate) for estimate in estimates]) if rates else None
     )
-    return MeanEstimate(
+    return Estimate(
         rate=sum(rates) / len(rates) if rates else None,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
@@ -139,8 +138,9 @@ def _mean(asked: Sequence[Estimate]) -> MeanEstimate:
         of=sum(estimate.of for estimate in asked),
         base_scenarios=sum(estimate.base_scenarios for estimate in estimates),
         effective_n=_effective_rows(estimates),
-        worst=_mean_of_known([estimate.if_missing_failed for estimate in asked]),
-        best=_mean_of_known([estimate.if_missing_passed for estimate in asked]),
+        if_missing_failed=_mean_of_known([estimate.if_missing_failed for estimate in asked]),
+        if_missing_passed=_mean_of_known([estimate.if_missing_passed for estimate in asked]),
+        benchmarks=len(estimates),
     )
 
 

@@ -4,7 +4,7 @@ about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -274,12 +274,11 @@ def whose(difference: MarkedDifference) -> str:
 
 
 def _metrics(analysis: Analysis) -> Section:
-    silent = {check.metric_id: check.passed for check in analysis.no_signal}
     rows = []
     for metric in analysis.metrics:
         cells = [target.metrics.get(metric.id) for target in analysis.targets]
         if any(cell is not None for cell in cells):
-            signal = "" if metric.id not in silent else _NO_SIGNAL[silent[metric.id]]
+            signal = _NO_SIGNAL.get(analysis.no_signal.get(metric.id), "")
             name = _metric_name(analysis, metric)._replace(tag=signal)
             rows.append(Row(name, cells, _scope_of_metric(analysis, metric)))
     grid = Grid(
@@ -303,7 +302,10 @@ def _metrics(analysis: Analysis) -> Section:
     )
 
 
-_NO_SIGNAL: Final = {True: "no signal: always passed", False: "no signal: never passed"}
+_NO_SIGNAL: Final[Mapping[bool | None, str]] = {
+    True: "no signal: always passed",
+    False: "no signal: never passed",
+}
 
 
 def _metric_name(analysis: Analysis, metric: MetricInfo) -> Name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.analysis.figures import Analysis, Estimate, MeanEstimate, TargetResult
+from engine.analysis.figures import Analysis, Estimate, TargetResult
 from engine.analysis.number_words import coefficients
 from engine.analysis.sections import (
     Cell,
@@ -66,7 +66,7 @@ def _share(estimate: Estimate) -> ShareCell | None:
 
 def _rate(estimate: Estimate) -> list[Cell]:
     scenarios = plural(estimate.base_scenarios, "scenario")
-    if isinstance(estimate, MeanEstimate):
+    if estimate.benchmarks is not None:
         return [_share(estimate), scenarios]
     return [_share(estimate), f"{estimate.passed:,}/{estimate.scored:,} in {scenarios}"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import nan
 from typing import Final, NamedTuple
 
-from engine.analysis.figures import Analysis, Estimate, MeanEstimate
+from engine.analysis.figures import Analysis, Estimate
 from engine.benchmark import Track
 from engine.config.wording import nearest_word
 from engine.display import percent, plural
@@ -127,7 +127,7 @@ def _rate(estimate: Estimate) -> str:
     if estimate.rate is None or estimate.low is None or estimate.high is None:
         return "—"
     over = plural(estimate.base_scenarios, "scenario")
-    if not isinstance(estimate, MeanEstimate):
+    if estimate.benchmarks is None:
         over = f"{estimate.passed}/{estimate.scored} in {over}"
     low, high = _exact_percent(estimate.low), _exact_percent(estimate.high)
     return f"{percent(estimate.rate)} [{low} to {high}], {over}"

@@ -333,7 +333,7 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
             for axis, check in analysis.group_checks.items()
             if check.checked
         },
-        "metrics_without_signal": [metric.metric_id for metric in analysis.no_signal],
+        "metrics_without_signal": list(analysis.no_signal),
     }
 
 

@@ -77,7 +77,7 @@ def _folded(analysis: Analysis, width: int) -> list[SheetRow]:
 def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
     words_width = max(
-        cell_len(_rate_words(analysis, result, t)) for result in analysis.targets for t in Track
+        cell_len(_rate_words(result.tracks[t])) for result in analysis.targets for t in Track
     )
     spans = _SPAN if width - name - words_width > 46 else 0
     room = width - name - 5 - _RATE - spans - _RANK - 2
@@ -101,9 +101,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(target, track), _RANK), Ink.TEXT),
-                Piece(
-                    pad(_rate_words(analysis, target, track), words_width, right=True), Ink.MUTED
-                ),
+                Piece(pad(_rate_words(estimate), words_width, right=True), Ink.MUTED),
             ]
             rows.append(SheetRow(line, target.target))
     return rows
@@ -137,8 +135,7 @@ def _unscored(result: TargetResult) -> str:
     return f"· {result.of - result.scored:,} unscored"
 
 
-def _rate_words(analysis: Analysis, result: TargetResult, track: Track) -> str:
-    estimate = result.tracks[track]
+def _rate_words(estimate: Estimate) -> str:
     if not estimate.scored:
         return "nothing scored yet"
     rows, scenarios = (
@@ -148,8 +145,8 @@ def _rate_words(analysis: Analysis, result: TargetResult, track: Track) -> str:
             (estimate.base_scenarios, "scenario"),
         )
     )
-    if isinstance(analysis, Overall):
-        return f"{scenarios}, {plural(analysis.counted_in(result, track), 'benchmark')}"
+    if estimate.benchmarks is not None:
+        return f"{scenarios}, {plural(estimate.benchmarks, 'benchmark')}"
     return f"{estimate.passed:,} of {rows}, {scenarios}"
 
 
@@ -174,7 +171,7 @@ SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
 def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[HeatCell, Heat]]:
     """The rows (metrics), the columns (targets) and the cells of the heat map. A pair without
     verdicts has no cell."""
-    silent = {metric.metric_id: SILENT[metric.passed] for metric in analysis.no_signal}
+    silent = {metric: SILENT[passed] for metric, passed in analysis.no_signal.items()}
     rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
         HeatCell(row, column): Heat(estimate.rate, percent(estimate.rate))
@@ -195,7 +192,7 @@ def cell_words(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
         Piece(" " + one_line(target.target), Ink.STRONG),
         Piece(f"  {_metric_name(metric)}  ", Ink.TEXT),
     ]
-    if any(silent.metric_id == metric.id for silent in analysis.no_signal):
+    if metric.id in analysis.no_signal:
         left.insert(0, Piece(" ≡ the same for every target ", Ink.WARN))
     estimate = target.metrics.get(metric.id)
     if estimate is None or estimate.rate is None:

@@ -214,10 +214,10 @@ class BenchmarkView:
 
     def rests_on(self, result: TargetResult, track: Track) -> str:
         """`31 of 32 conversations in 4 scenarios`, `12 scenarios in 3 benchmarks`."""
-        estimate, analysis = result.tracks[track], self.analysis
+        estimate = result.tracks[track]
         scenarios = plural(estimate.base_scenarios, "scenario")
-        if isinstance(analysis, Overall):
-            return f"{scenarios} in {plural(analysis.counted_in(result, track), 'benchmark')}"
+        if estimate.benchmarks is not None:
+            return f"{scenarios} in {plural(estimate.benchmarks, 'benchmark')}"
         return f"{estimate.passed} of {plural(estimate.scored, 'conversation')} in {scenarios}"
 
     @property
