@@ -496,11 +496,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         "samples/1_epoch_1.json: is not as Inspect writes it: Expected `int | str`, got `array`",
     ),
     "nobody spoke": (
-        lambda path: archive(path, header(), [sample(messages=[])]),
+        lambda path: archive(path, header("silent"), [sample(messages=[])]),
         "nothing to take in it: 1 samples in which user and target do not both speak, not taken",
     ),
     "nobody scored it": (
-        lambda path: archive(path, header(), [sample(scores={})]),
+        lambda path: archive(path, header("unscored"), [sample(scores={})]),
         "nothing to take in it: 1 samples without a score, not taken",
     ),
     "shards": (
@@ -510,25 +510,25 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_log_is_refused_in_words_and_harms_no_other(
-    kind: str, ours: Ours, take_in: TakeIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ours: Ours, take_in: TakeIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspect_files, "_FLOOR", 3 << 20)
-    make, words = HOSTILE[kind]
-    path = tmp_path / "hostile.eval"
-    make(path)
+    paths = [tmp_path / f"{kind}.eval" for kind in HOSTILE]
+    for path, (make, _) in zip(paths, HOSTILE.values(), strict=True):
+        make(path)
     good = archive(tmp_path / "good.eval", header("other"), [sample()])
-    code, report, _ = take_in(path, good)
+    code, report, _ = take_in(*paths, good)
     assert code == 1
-    [problem] = report["problems"]
-    assert problem.startswith(f"{path}: ")
-    assert words in problem
+    told = dict(problem.split(": ", 1) for problem in report["problems"])
+    assert told.keys() == set(map(str, paths))
+    for path, (_, words) in zip(paths, HOSTILE.values(), strict=True):
+        assert words in told[str(path)], path
     assert verdicts(ours, "other") == {"1__mockllm-model": ("includes", True, True)}
     before = (ours.root / "crosswind.db").stat().st_size
-    code, _, complained = take_in(path)
+    code, _, complained = take_in(paths[0])
     assert code == 2
-    assert words in complained
+    assert HOSTILE["half a zip"][1] in complained
     assert (ours.root / "crosswind.db").stat().st_size == before
 
 
