@@ -43,9 +43,9 @@ with hold_workspace(root) as hold, open_store(store, engine=hold.engine) as open
 
 
 @contextmanager
-def an_engine(root: Path, store: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def an_engine(root: Path) -> Iterator[subprocess.Popen[str]]:
     with Child(
-        [sys.executable, "-c", ENGINE, str(root), str(store or root / "crosswind.db")],
+        [sys.executable, "-c", ENGINE, str(root), str(root / "crosswind.db")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -105,13 +105,12 @@ def test_a_deleted_lock_file_lets_no_second_engine_in_and_kill_frees_the_store_a
 
 
 def test_two_workspaces_that_name_one_store_are_kept_apart(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir()
+    other = tmp_path / "other"
     other.mkdir()
     link = other / "crosswind.db"
     link.symlink_to(tmp_path / "shared.db")
     with (
-        an_engine(one, tmp_path / "shared.db"),
+        open_store(tmp_path / "shared.db"),
         hold_workspace(other),
         pytest.raises(WorkspaceBusyError),
     ):
@@ -121,33 +120,27 @@ def test_two_workspaces_that_name_one_store_are_kept_apart(tmp_path: Path) -> No
 def test_a_workspace_that_is_copied_while_its_engine_runs_is_free(tmp_path: Path) -> None:
     root, copy = tmp_path / "first", tmp_path / "copy"
     root.mkdir()
-    with an_engine(root):
+    with open_store(root / "crosswind.db") as first:
+        write(first, note())
         shutil.copytree(root, copy)
         with hold_workspace(copy), open_store(copy / "crosswind.db", watch_s=LONG_S) as store:
             assert write(store, note()) == [2]
 
 
-def test_a_process_that_got_the_number_of_a_killed_engine_is_not_taken_for_it(
-    tmp_path: Path,
+@pytest.mark.parametrize("other", [f"pid = {os.getppid()}", "boot = 'before'"])
+def test_another_process_of_its_number_or_of_an_earlier_boot_is_not_taken_for_an_engine(
+    tmp_path: Path, other: str
 ) -> None:
     path = tmp_path / "crosswind.db"
-    with an_engine(tmp_path) as child:
-        child.kill()
-        child.wait()
-    changed(path, f"UPDATE lease SET pid = {os.getppid()}")
-    open_store(path, watch_s=LONG_S).close()
-
-
-def test_a_machine_that_was_started_anew_has_no_engine_of_before(tmp_path: Path) -> None:
-    path = tmp_path / "crosswind.db"
-    with an_engine(tmp_path):
-        changed(path, "UPDATE lease SET boot = 'before'")
+    with open_store(path):
+        changed(path, f"UPDATE lease SET {other}")
         open_store(path, watch_s=LONG_S).close()
 
 
 def test_an_engine_on_another_machine_is_seen_by_its_heartbeat(tmp_path: Path) -> None:
     path = tmp_path / "crosswind.db"
-    with an_engine(tmp_path):
+    with open_store(path) as first:
+        write(first, note())
         moved_away(path)
         beat = "UPDATE lease SET beats = beats + 1, heartbeat = 0"  # whatever its clock says
         timer = threading.Timer(0.4, changed, [path, beat])

@@ -60,50 +60,15 @@ def test_asking_who_holds_it_creates_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
-    script = (
-        "import sys, pathlib\n"
-        "from engine.store.lock import hold_workspace\n"
-        "with hold_workspace(pathlib.Path(sys.argv[1])):\n"
-        "    print('held', flush=True)\n"
-        "    sys.stdin.read()\n"
-    )
-    with Child(
-        [sys.executable, "-c", script, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[3],
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "held\n"
-        held_by = workspace_holder(tmp_path)
-        assert held_by is not None
-        assert held_by.pid == child.pid
-        child.kill()
-        child.wait()
+def test_a_holder_that_says_nothing_is_still_a_holder(tmp_path: Path) -> None:
     with hold_workspace(tmp_path):
-        pass
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["{half a", "[" * 4000, '{"pid": Infinity, "host": "a"}', "7"],
-    ids=["cut", "deep", "endless", "number"],
-)
-def test_a_holder_that_says_nothing_is_still_a_holder(tmp_path: Path, text: str) -> None:
-    with hold_workspace(tmp_path):
-        (tmp_path / "crosswind.lock").write_text(text)
-        with pytest.raises(WorkspaceBusyError, match="another process"), hold_workspace(tmp_path):
-            pass
-
-
-def test_a_lock_file_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
-    with hold_workspace(tmp_path):
-        pass
-    (tmp_path / "crosswind.lock").unlink()
-    with hold_workspace(tmp_path):
-        assert workspace_holder(tmp_path) is not None
+        for text in ("{half a", "[" * 4000, '{"pid": Infinity, "host": "a"}', "7"):
+            (tmp_path / "crosswind.lock").write_text(text)
+            with (
+                pytest.raises(WorkspaceBusyError, match="another process"),
+                hold_workspace(tmp_path),
+            ):
+                pass
 
 
 def test_a_workspace_that_is_not_there_is_named(tmp_path: Path) -> None:
