@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,42 +68,41 @@ def test_a_broken_file_says_where_and_the_rows_before_that_come_in(
     assert report.failed == bool(said)
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (7, "expected an object, {...}, found the number 7"),
-        (None, "expected an object, {...}, found null"),
-        (conversation(id=None), "[0].id: expected an id, found null"),
-        (conversation("../../evil"), "[0].id: '../../evil' cannot be an id"),
-        (conversation("a__b"), "cannot be an id: a name must not contain '..' or '__'"),
-        (conversation(target_model="../x"), "[0].target_model: '../x' cannot be a target's name"),
-        (conversation(target_model="/etc"), "[0].target_model: '/etc' cannot be a target's name"),
-        (conversation(_sample=-1), "[0]._sample: expected the number of a sample"),
-        (conversation(_sample=True), "[0]._sample: expected the number of a sample, found true"),
-        (conversation(transcript="hi"), "[0].transcript: expected a list of messages"),
-        (conversation(transcript=[7]), "[0].transcript[0]: expected {role, content}, found the"),
-        (
-            conversation(transcript=transcript()[1:]),
-            "[0].transcript[0].role: expected the role 'user', found the text 'assistant'",
-        ),
-        (
-            conversation(transcript=[{"role": "user", "content": {"a": 1}}]),
-            "[0].transcript[0].content: expected a text or null, found an object",
-        ),
-        (
-            conversation(extra=json.loads("[" * 60 + "]" * 60)),
-            "[0]: values are nested more than 50 deep",
-        ),
-    ],
-)
+BAD_ROWS: list[tuple[object, str]] = [
+    (7, "expected an object, {...}, found the number 7"),
+    (None, "expected an object, {...}, found null"),
+    (conversation(id=None), ".id: expected an id, found null"),
+    (conversation("../../evil"), ".id: '../../evil' cannot be an id"),
+    (conversation("a__b"), "cannot be an id: a name must not contain '..' or '__'"),
+    (conversation(target_model="../x"), ".target_model: '../x' cannot be a target's name"),
+    (conversation(target_model="/etc"), ".target_model: '/etc' cannot be a target's name"),
+    (conversation(_sample=-1), "._sample: expected the number of a sample"),
+    (conversation(_sample=True), "._sample: expected the number of a sample, found true"),
+    (conversation(transcript="hi"), ".transcript: expected a list of messages"),
+    (conversation(transcript=[7]), ".transcript[0]: expected {role, content}, found the"),
+    (
+        conversation(transcript=transcript()[1:]),
+        ".transcript[0].role: expected the role 'user', found the text 'assistant'",
+    ),
+    (
+        conversation(transcript=[{"role": "user", "content": {"a": 1}}]),
+        ".transcript[0].content: expected a text or null, found an object",
+    ),
+    (
+        conversation(extra=json.loads("[" * 60 + "]" * 60)),
+        ": values are nested more than 50 deep",
+    ),
+]
+
+
 def test_a_bad_row_is_dropped_with_its_place_and_the_next_comes_in(
-    row: object, said: str, theirs: Theirs, ours: Ours
+    theirs: Theirs, ours: Ours
 ) -> None:
-    theirs.add_run([row, conversation("m02_s001_v01")], [])
+    theirs.add_run([*(row for row, _ in BAD_ROWS), conversation("m02_s001_v01")], [])
     report = ours.take_in(theirs.root)
-    [found] = problems(report)
-    assert found.startswith("conversations.json:2: [0]")
-    assert said in found
+    for index, (found, (_, said)) in enumerate(zip(problems(report), BAD_ROWS, strict=True)):
+        assert re.match(rf"conversations\.json:\d+: \[{index}\]", found)
+        assert said in found
     assert list(ours.said()) == ["m02_s001_v01__gpt-x"]
     assert report.failed
 

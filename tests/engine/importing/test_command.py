@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +10,6 @@ from engine.benchmark import ConversationKey
 from engine.cli.session import open_session
 from engine.config.schema import load_config
 from engine.facts import NoteKind
-from engine.kill_points import VARIABLE, KillPoint
 from engine.store.database import open_store
 from engine.store.tables import NoteRow, TakeRow
 from engine.watch import BenchmarkInfo, Watch
@@ -139,22 +134,6 @@ def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_fro
     assert not ours.take_in(theirs.root).benchmarks[0].is_new
 
 
-def test_what_a_killed_import_left_of_a_file_is_gone_after_the_next(
-    theirs: Theirs, ours: Ours
-) -> None:
-    theirs.add_run()
-    killed = subprocess.run(
-        [sys.executable, "-m", "tui", "--workspace", ours.root, "import", theirs.root],
-        env={**os.environ, VARIABLE: KillPoint.WROTE_FILE},
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert [path.name for path in ours.root.rglob("benchmarks/**/.*")]
-    take_in(ours, theirs)
-    assert [path.name for path in ours.root.rglob("benchmarks/**/.*")] == []
-
-
 UPSTREAM = """\
 run: {force: false, verbose: false, concurrency: {gen_scenarios: 5, simulate: 20, evaluate: 20}}
 user_model: {model: openai/user-x, source: openai, apikey: "${USER_KEY}"}
@@ -208,13 +187,6 @@ def test_a_workspace_of_impactbench_is_taken_in_place(theirs: Theirs) -> None:
     assert "add to its" not in told.out
     assert '"n_total": 1' in crosswind_in(theirs.root, "results", "--json").out
     assert (theirs.root / "config.yaml").read_bytes() == before
-
-
-def test_samples_that_count_in_no_result_are_told(theirs: Theirs, ours: Ours) -> None:
-    theirs.add_run([conversation(_sample=number) for number in range(3)], [])
-    said = "up to 3 samples of a scenario, of which 1 will count: write `num_samples: 3`"
-    for _ in range(2):
-        assert said in take_in(ours, theirs).out
 
 
 def test_a_workspace_of_theirs_in_place_says_which_samples_do_not_count(tmp_path: Path) -> None:

@@ -17,10 +17,8 @@ from engine.config.workspace import Workspace
 from engine.errors import WorkspaceBusyError
 from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline, mirror_benchmark
+from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
-from engine.store.mirror_content import BenchmarkHistory
-from engine.store.reader import Reader
 from tests.approval import approve, lines_with
 from tests.engine.commands import crosswind
 from tests.engine.importing.places import everything, make_place
@@ -100,43 +98,6 @@ def test_files_of_a_store_that_was_rebuilt_are_written_anew_when_results_change(
     assert not results.with_name("results.json.crosswind").exists()
 
 
-def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that were saved may not say what they said when the files were made from them."""
-    config = load_config(place.config)
-    read: list[str] = []
-
-    def noted(reader: Reader, benchmark: str) -> BenchmarkHistory:
-        read.append(benchmark)
-        return BenchmarkHistory(reader, benchmark)
-
-    def mirror() -> list[str]:
-        read.clear()
-        with open_store(place.store) as store:
-            pipeline = Pipeline(Workspace(place.root), config, store.reader, store)
-            asyncio.run(mirror_benchmark(pipeline, "giving-in"))
-        return list(read)
-
-    def change(*sql: str) -> None:
-        with closing(sqlite3.connect(place.store)) as connection:
-            for one in sql:
-                connection.execute(one)
-            connection.commit()
-
-    change("UPDATE attempt SET benchmark = 'other' WHERE seq = (SELECT max(seq) FROM attempt)")
-    monkeypatch.setattr("engine.store.mirror_content.BenchmarkHistory", noted)
-    mirror()
-    assert mirror() == []
-    # a fault elsewhere, so that this benchmark keeps each of its rows
-    change(
-        "UPDATE attempt SET input_tokens = 1 << 62 WHERE benchmark = 'other'",
-        "UPDATE take SET scenario = 0",
-    )
-    put_right(place)
-    assert mirror()
-
-
 @pytest.mark.parametrize("content", [b"", b"garbage" * 9000], ids=["empty", "garbage"])
 def test_of_a_file_that_holds_nothing_all_comes_from_the_files(
     content: bytes, played: Place, place: Place
@@ -213,28 +174,6 @@ def test_a_script_hears_what_was_done(place: Place) -> None:
         "giving-in simulate: 1 of 16",
         "giving-in evaluate: 1 of 16",
     ]
-
-
-def test_what_is_damaged_in_several_places_comes_back_from_the_files(
-    played: Place, place: Place
-) -> None:
-    forget_a_take(place)
-    with closing(sqlite3.connect(place.store)) as connection:
-        connection.execute(
-            "UPDATE message SET text = 'x' WHERE seq = (SELECT min(seq) FROM message)"
-        )
-        connection.execute(
-            "UPDATE verdict SET justification = CAST(x'ff41' AS TEXT) "
-            "WHERE seq = (SELECT min(seq) FROM verdict)"
-        )
-        connection.commit()
-    damaged = place.store.read_bytes()
-    done = put_right(place)
-    assert done.missing == []
-    assert done.aside is not None
-    assert done.aside.read_bytes() == damaged
-    assert everything(place)["said"] == everything(played)["said"]
-    assert everything(place)["judged"] == everything(played)["judged"]
 
 
 def test_rows_that_nobody_can_read_are_told_by_their_numbers(place: Place) -> None:
