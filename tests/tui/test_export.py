@@ -32,9 +32,8 @@ from tui.services.export import (
     as_markdown,
     copy,
     programs,
-    write_new,
 )
-from tui.services.preferences import UserSettings, choices_file
+from tui.services.preferences import Preferences, UserSettings, choices_file
 from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, viewer
 from tui.state.related import Subject
 
@@ -219,12 +218,6 @@ def test_a_folder_that_takes_no_file_is_said(theatre: Theatre, home: Path) -> No
     os.chdir(home)
 
 
-def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
-    first = write_new(tmp_path, "a", ".md", "1")
-    second = write_new(tmp_path, "a", ".md", "2")
-    assert (first.read_text("utf-8"), second.read_text("utf-8")) == ("1", "2")
-
-
 async def test_a_terminal_that_cannot_be_handed_over_says_where_the_text_is(
     theatre: Theatre, pilot: Pilot, home: Path
 ) -> None:
@@ -244,34 +237,35 @@ def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
     assert viewer({**path, "PAGER": "'open", "EDITOR": ""}) is None
 
 
-@pytest.mark.parametrize(
-    ("screen", "letter", "line"),
-    [
-        ("1", "c", f"crosswind run {BENCHMARK} --workspace "),
-        ("2", "w", "crosswind watch --workspace "),
-        ("3 }", "r", f"crosswind evaluate m01_s001_v01__steadfast --benchmark {BENCHMARK} "),
-        ("4", "c", f"crosswind results {BENCHMARK} --details --workspace "),
-        ("3 X", "a", f"crosswind run {BENCHMARK} m01_s002_v01__pushover "),
-    ],
-)
+COMMANDS = {
+    "1": ("c", f"crosswind run {BENCHMARK} --workspace "),
+    "2": ("w", "crosswind watch --workspace "),
+    "3 }": ("r", f"crosswind evaluate m01_s001_v01__steadfast --benchmark {BENCHMARK} "),
+    "4": ("c", f"crosswind results {BENCHMARK} --details --workspace "),
+    "3 { X": ("a", f"crosswind run {BENCHMARK} m01_s002_v01__pushover "),
+}
+"""By the keys of a place: the key that copies its command, and how that begins."""
+
+
 async def test_each_place_has_the_command_that_does_the_same_outside(
-    theatre: Theatre, pilot: Pilot, home: Path, screen: str, letter: str, line: str
+    theatre: Theatre, pilot: Pilot, home: Path
 ) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play())
     await theatre.end(await theatre.begin(2, "pushover"), StopReason.TARGET_FAILED)
     await theatre.tick(pilot)
-    await pilot.press(*screen.split())
-    for _ in range(3):
-        await theatre.tick(pilot)
-    await pilot.press("y")
-    await pilot.pause()
-    assert f" {letter}  crosswind " in on_screen(pilot)
-    await pilot.press(letter)
-    await theatre.answered(pilot)
-    copied = (home / ".cache" / "crosswind" / "copied.txt").read_text("utf-8")
-    assert copied.startswith(line)
-    assert parse(shlex.split(copied)[1:]).runs
+    for keys, (letter, line) in COMMANDS.items():
+        await pilot.press(*keys.split())
+        for _ in range(3):
+            await theatre.tick(pilot)
+        await pilot.press("y")
+        await pilot.pause()
+        assert f" {letter}  crosswind " in on_screen(pilot)
+        await pilot.press(letter)
+        await theatre.answered(pilot)
+        copied = (home / ".cache" / "crosswind" / "copied.txt").read_text("utf-8")
+        assert copied.startswith(line)
+        assert parse(shlex.split(copied)[1:]).runs
 
 
 def test_json_and_markdown_tell_every_take(theatre: Theatre) -> None:
@@ -331,19 +325,13 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "\x00", '{"theme": 3, "place": "../x"}', "[" * 10**5])
-def test_a_damaged_memory_is_left_aside_with_a_notice(
-    theatre: Theatre, tmp_path: Path, text: str
-) -> None:
-    path = tmp_path / "app.json"
+def test_damaged_choices_are_left_aside_with_a_notice(tmp_path: Path, text: str) -> None:
+    path, told = tmp_path / "app.json", list[str]()
     path.write_text(text, "utf-8")
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.tick(pilot)
-        assert "cannot be read" in " ".join(on_screen(pilot).split())
-
-    app = CrosswindApp(theatre.watch, memory=path, moment=theatre.moment)
-    theatre.perform(script, app=app)
-    assert app.navigator.place == "Live"
+    preferences = Preferences(path, tmp_path, told.append)
+    preferences.tell_notices()
+    assert preferences.choices == UserSettings()
+    assert told == [f"{path} cannot be read and is left aside: what was chosen is gone"]
 
 
 class SpokenTo(CrosswindApp):

@@ -16,9 +16,7 @@ from sqlite_utils import Database
 from engine.cli.commands.begin import DemoCommand
 from engine.cli.commands.typed import CliCommand
 from engine.errors import InputError, Problem
-from engine.facts import Fact
-from engine.link import Board, EngineLink, EngineState
-from engine.store.database import create_store
+from engine.link import EngineLink
 from engine.store.migrations import MIGRATIONS
 from engine.store.open_reader import empty_reader, is_older, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
@@ -30,8 +28,6 @@ from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.format import READING
-from tui.services.ticker import Ticker
-from tui.state.run_status import Snapshot
 
 
 class Described:
@@ -121,18 +117,6 @@ def test_no_key_to_a_place_loads_anything_after_that() -> None:
     assert done.stdout.split("\n")[:2] == ["[]", "[]"]
 
 
-def test_the_live_screen_says_that_it_is_being_read(theatre: Theatre) -> None:
-    described = Described(theatre)
-
-    async def script(pilot: Pilot) -> None:
-        assert READING in on_screen(pilot)
-        await described.go_on(pilot)
-        assert READING not in on_screen(pilot)
-        assert "Holding steady" in on_screen(pilot)
-
-    theatre.perform(script, app=described.app("Live"))
-
-
 def test_what_is_typed_ahead_is_done_when_everything_is_read(theatre: Theatre) -> None:
     described = Described(theatre)
 
@@ -172,25 +156,6 @@ def test_a_configuration_that_is_wrong_ends_the_app_with_what_is_wrong(theatre: 
     assert theatre.perform(script, app=described.app()).fault is described.problem
 
 
-class Screen:
-    """Keeps what it was to draw."""
-
-    board: Board | None = None
-
-    def receive(self, facts: Sequence[Fact]) -> None:
-        raise AssertionError(facts)
-
-    def draw(self, now: Snapshot) -> None:
-        self.board = now.board
-
-
-def test_a_screen_that_comes_up_knows_of_the_engine_at_work(theatre: Theatre) -> None:
-    screen = Screen()
-    Ticker(theatre.watch, theatre.moment).draw(screen)
-    assert screen.board is not None
-    assert screen.board.state is EngineState.RUNNING
-
-
 def test_a_store_that_is_made_only_then_is_watched_from_then_on(theatre: Theatre) -> None:
     with closing(Watch(empty_reader(theatre.store.path), (), described=False)) as watch:
         assert not watch.poll()
@@ -216,21 +181,22 @@ def opened(folder: Path) -> Terminal:
     return Terminal(words=["--workspace", str(folder)], XDG_CONFIG_HOME=str(folder / "choices"))
 
 
-def test_the_app_opens_on_a_workspace_where_nothing_was_run(tmp_path: Path) -> None:
-    with opened(workspace(tmp_path)) as terminal:
+def test_the_app_opens_where_nothing_was_run_as_large_as_its_terminal(tmp_path: Path) -> None:
+    """Whatever size the shell exports; and the store is where the configuration says."""
+    elsewhere = tmp_path / "results"
+    elsewhere.mkdir()
+    folder = workspace(tmp_path / "work", f"# store: /nowhere\n{CONFIG}store: {elsewhere}/\n")
+    words = ["--workspace", str(folder)]
+    with Terminal(words=words, COLUMNS="40", LINES="10", XDG_CONFIG_HOME=str(tmp_path)) as terminal:
         terminal.read_until(b"giving-in")
         terminal.read_until(b"wavers")
-        terminal.press("q")
-        assert terminal.read_to_the_end() == 0
-    assert (tmp_path / "crosswind.db").exists()
-
-
-def test_the_app_is_as_large_as_its_terminal_whatever_the_shell_exports(tmp_path: Path) -> None:
-    words = ["--workspace", str(workspace(tmp_path))]
-    with Terminal(words=words, COLUMNS="40", LINES="10", XDG_CONFIG_HOME=str(tmp_path)) as terminal:
-        terminal.read_until(b"\x1b[24;1H")
+        terminal.read_until(b"\x1b[24;1H", since=0)
         terminal.resize((80, 30))
         terminal.read_until(b"\x1b[30;1H")
+        terminal.press("q")
+        assert terminal.read_to_the_end() == 0
+    assert (elsewhere / "crosswind.db").exists()
+    assert not (folder / "crosswind.db").exists()
 
 
 def test_a_wrong_configuration_is_told_when_the_app_has_gone_and_nothing_is_made_for_it(
@@ -245,17 +211,6 @@ def test_a_wrong_configuration_is_told_when_the_app_has_gone_and_nothing_is_made
     assert b"generation.turns" in left
     assert b"Traceback" not in left
     assert not (tmp_path / "crosswind.db").exists()
-
-
-def test_the_store_is_where_the_configuration_says(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "results"
-    elsewhere.mkdir()
-    folder = workspace(tmp_path / "work", f"# store: /nowhere\n{CONFIG}store: {elsewhere}/\n")
-    create_store(elsewhere / "crosswind.db")
-
-    with opened(folder) as terminal:
-        terminal.read_until(b"wavers")
-    assert not (folder / "crosswind.db").exists()
 
 
 def test_a_store_that_cannot_be_read_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
@@ -283,16 +238,16 @@ def test_the_app_migrates_a_store_of_an_older_version(tmp_path: Path) -> None:
 
 def test_a_terminal_that_cannot_place_text_is_told_why_there_is_no_app(tmp_path: Path) -> None:
     folder = workspace(tmp_path)
-    for words in (["run"], []):
-        where = ["--workspace", str(folder)] if words else []
-        with Terminal(words=[*words, *where], TERM="dumb") as terminal:
+    for words in (["run", "--workspace", str(folder)], []):
+        with Terminal(words=words, TERM="dumb") as terminal:
             assert terminal.read_to_the_end() == 0
         said = b" ".join(terminal.shown.split())
         assert b"the app cannot open here: TERM is dumb or not set" in said
         assert (b"this goes on here, in plain lines" in said) is bool(words)
+        assert (b"giving-in evaluate 16/16" in said) is bool(words)
         # last where it follows the help, which is longer than most screens
         assert said.endswith(b"`TERM=xterm-256color crosswind` opens it") is not bool(words)
-        assert b"\x1b[" not in terminal.shown
+        assert b"\x1b" not in terminal.shown
 
 
 def test_the_demo_says_what_it_does_before_there_is_an_app(

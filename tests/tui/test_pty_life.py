@@ -16,7 +16,7 @@ from shutil import which
 import pytest
 
 from engine.store.lock import workspace_holder
-from tests.engine.small_workspace import small_workspace
+from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.terminal import Eyes, Terminal
 from tests.waiting import until
 
@@ -74,6 +74,11 @@ def attached(tmux: list[str], size: tuple[int, int]) -> Terminal:
     return Terminal(program=("-c", program), size=size)
 
 
+def messages(root: Path) -> int:
+    with Place(root).reader() as reader:
+        return sum(len(reader.messages(take.seq)) for take in reader.takes("giving-in"))
+
+
 def opened(root: Path, *words: str) -> Terminal:
     home = str(root)
     arguments = (*words, "--workspace", str(root))
@@ -105,6 +110,14 @@ def test_a_run_survives_what_its_terminals_go_through(root: Path) -> None:
         terminal.process.send_signal(signal.SIGHUP)
         assert terminal.read_to_the_end() == 0
         assert modes(terminal.shown) == TO_BEGIN_WITH
+
+    holder = workspace_holder(root)
+    with opened(root, "watch") as terminal:
+        terminal.read_until(b"turn ")
+        assert terminal.hang_up() == 0
+    assert workspace_holder(root) == holder, "the engine feels none of it"
+    told = messages(root)
+    until(lambda: messages(root) > told)
 
     with opened(root, "watch") as terminal:
         eyes = Eyes(terminal, SIZE)

@@ -41,9 +41,7 @@ def shown(pilot: Pilot) -> list[str]:
     return [name for name in NAMES if name in on_screen(pilot)]
 
 
-@pytest.mark.parametrize(
-    ("size", "lines_each"), [((80, 24), 2), ((100, 40), 2), ((120, 40), 1), ((200, 50), 1)]
-)
+@pytest.mark.parametrize(("size", "lines_each"), [((80, 24), 2), ((120, 40), 1)])
 def test_many_targets_have_a_line_each_where_there_is_room(
     crowd: Theatre, size: tuple[int, int], lines_each: int
 ) -> None:
@@ -105,7 +103,7 @@ def test_each_conversation_has_a_cell_where_there_is_room(
     assert "".join(piece.text for piece in field_of(target, 17)) == f"{twice} "
 
 
-@pytest.mark.parametrize("width", [80, 100, 120, 150, 200])
+@pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_sum_of_money_is_never_cut(theatre: Theatre, width: int) -> None:
     many = Rate(0.7, Interval(0.6, 0.8), 980, 1400, 140, 700.0, 139.0)
     views = [
@@ -179,7 +177,7 @@ async def test_rates_stand_there_once_something_is_scored(theatre: Theatre, pilo
     assert after.index("free") == before.index("free")
 
 
-@pytest.mark.parametrize("width", [80, 120, 149])
+@pytest.mark.parametrize("width", [80, 149])
 def test_a_long_bar_leaves_room_for_the_time_that_is_left(theatre: Theatre, width: int) -> None:
     target = TargetView("steadfast", 17, 64, 17, 0, 15, 64, left="0:36", left_about="0:36-0:51")
 
@@ -223,7 +221,7 @@ def test_a_target_at_rest_says_nothing_of_what_runs(theatre: Theatre) -> None:
     theatre.perform(script, (80, 24))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_what_follows_a_count_keeps_its_place_while_the_count_grows(
     theatre: Theatre, size: tuple[int, int]
 ) -> None:

@@ -71,8 +71,8 @@ def test_an_empty_text_is_one_row_and_each_newline_begins_another() -> None:
     assert shown("a\n\nb\n", wrap("a\n\nb\n", 10)) == ["a", "", "b", ""]
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_rows_fit_and_hold_the_whole_text(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_fit_and_hold_the_whole_text_however_it_grows(seed: int) -> None:
     rng = random.Random(seed)
     text, width = random_text(rng, 60), rng.choice([2, 3, 5, 8, 13, 24, 40, 77])
 
@@ -85,19 +85,11 @@ def test_rows_fit_and_hold_the_whole_text(seed: int) -> None:
     kept = "".join(text[row.start : row.end] for row in rows)
     assert "".join(kept.split()) == "".join(text.split())
 
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(60))
-def test_going_on_from_the_last_row_gives_what_wrapping_the_whole_gives(seed: int) -> None:
-    rng = random.Random(seed)
-    text, width = random_text(rng, 40), rng.choice([2, 3, 7, 12, 24, 31, 60])
-    grown = Wrapped("", width)
-    said = 0
-
-    while said < len(text):
-        said = min(said + rng.choice([1, 1, 2, 3, 7, 20]), len(text))
-        grown = Wrapped(text[:said], width, grown)
-        assert rows_of(grown) == wrap(text[:said], width), (text[:said], width)
+    grown, end = Wrapped("", width), 0
+    while end < len(text):
+        end = min(end + rng.choice([1, 1, 2, 3, 7, 20]), len(text))
+        grown = Wrapped(text[:end], width, grown)
+        assert rows_of(grown) == wrap(text[:end], width), (text[:end], width)
 
 
 def test_a_long_text_is_wrapped_in_no_time() -> None:
@@ -108,7 +100,7 @@ def test_a_long_text_is_wrapped_in_no_time() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("width", [8, 24, 60])
+@pytest.mark.parametrize("width", [8, 24])
 def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(width: int) -> None:
     """Each row is what fits, and no more: whatever came next would not have fitted."""
     rng = random.Random(width)
@@ -123,10 +115,6 @@ def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(width: int) -> N
         assert cell_len(text[row.start : row.end]) <= width
         word = text[row.start : text.find(" ", following.start)]
         assert row.indent + cell_len(word) > width or following.start == len(text)
-    grown = Wrapped("", width)
-    for cut in range(0, len(text), 997):
-        grown = Wrapped(text[:cut], width, grown)
-        assert rows_of(Wrapped(text, width, grown)) == rows
 
 
 @pytest.mark.parametrize(
