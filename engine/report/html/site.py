@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from engine.analysis.figures import Analysis
 from engine.analysis.overall import overall
 from engine.analysis.sections import VerdictScope, sections, values_on
 from engine.analysis.validation_figures import ValidationReport
-from engine.benchmark import Metric, Track
+from engine.benchmark import Track
 from engine.config.benchmark_file import Definition
 from engine.display import clean, plural
 from engine.report.html.page import (
@@ -30,14 +30,18 @@ _MOST_ROWS: Final = 400
 FOLDER: Final = "b"
 """The parent of the benchmarks' folders, so that their names cannot clash with a page's."""
 _GENERATOR: Final = "Crosswind site"
-_TRANSCRIPTS: Final = "transcripts.html"
 
 
-@dataclass(frozen=True, slots=True)
-class PageLink:
+class PageLink(NamedTuple):
     kind: str
     label: str
-    href: str
+
+    @property
+    def href(self) -> str:
+        return f"{'index' if self.kind == 'results' else self.kind}.html"
+
+
+_TRANSCRIPTS: Final = PageLink("transcripts", "Transcripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,13 @@ class Page:
     """Whether the page needs the script."""
 
 
-_OVERVIEW: Final = PageLink("index", "Crosswind", "index.html")
-_TOGETHER: Final = PageLink("differences", "All benchmarks together", "differences.html")
-_SEARCH: Final = PageLink("search", "Search", "search.html")
+_SITE: Final = (
+    PageLink("index", "Crosswind"),
+    PageLink("differences", "All benchmarks together"),
+    PageLink("search", "Search"),
+    PageLink("method", "Method"),
+)
+"""The pages of the whole site; the second only where there are several benchmarks."""
 _OF_SECTIONS: Final = {
     "metrics": "Metrics",
     "comparisons": "Differences",
@@ -65,7 +73,6 @@ _OF_SECTIONS: Final = {
     "agreement": "Agreement",
 }
 """Sections with a page of their own; the others are on the page of results."""
-_METHOD: Final = PageLink("method", "Method", "method.html")
 
 
 def _transcripts(scope: VerdictScope) -> str:
@@ -83,7 +90,7 @@ def _transcripts(scope: VerdictScope) -> str:
     }
     # cleaned like the data that the pages filter
     query = {name: clean(value) for name, value in wanted.items() if value}
-    return f"{_TRANSCRIPTS}#{urlencode(query, quote_via=quote)}"
+    return f"{_TRANSCRIPTS.href}#{urlencode(query, quote_via=quote)}"
 
 
 def _in_its_benchmark(scope: VerdictScope) -> str:
@@ -106,28 +113,8 @@ class PublishedBenchmark:
     """The benchmark's number on the site, from 1."""
 
     @property
-    def name(self) -> str:
-        return self.definition.name
-
-    @property
-    def title(self) -> str:
-        return self.definition.title
-
-    @property
-    def description(self) -> str:
-        return self.definition.description
-
-    @property
-    def user_context(self) -> str | None:
-        return self.definition.user_context
-
-    @property
-    def metrics(self) -> Sequence[Metric]:
-        return self.definition.metrics
-
-    @property
     def folder(self) -> str:
-        return folder_of(self.name)
+        return folder_of(self.definition.name)
 
     @property
     def view(self) -> BenchmarkView:
@@ -136,10 +123,11 @@ class PublishedBenchmark:
     @property
     def size(self) -> str:
         """Its size, in a sentence."""
-        positive = sum(metric.track is Track.POSITIVE for metric in self.metrics)
+        metrics = self.definition.metrics
+        positive = sum(metric.track is Track.POSITIVE for metric in metrics)
         return (
-            f"{plural(len(self.metrics), 'metric')} ({positive} positive, "
-            f"{len(self.metrics) - positive} negative), "
+            f"{plural(len(metrics), 'metric')} ({positive} positive, "
+            f"{len(metrics) - positive} negative), "
             f"{plural(len(self.analysis.targets), 'target')}, "
             f"{plural(self.conversations, 'conversation')} to read."
         )
@@ -153,13 +141,12 @@ class PublishedBenchmark:
     def links(self) -> Sequence[PageLink]:
         """Links to its pages, in order."""
         shown = {section.key for section in sections(self.analysis)}
-        there = [
-            ("results", "Results", "index.html", True),
-            *((key, label, f"{key}.html", key in shown) for key, label in _OF_SECTIONS.items()),
-            ("validation", "Validation", "validation.html", bool(self.validations)),
-            ("transcripts", "Transcripts", _TRANSCRIPTS, bool(self.conversations)),
+        return [
+            PageLink("results", "Results"),
+            *(PageLink(key, label) for key, label in _OF_SECTIONS.items() if key in shown),
+            *([PageLink("validation", "Validation")] if self.validations else []),
+            *([_TRANSCRIPTS] if self.conversations else []),
         ]
-        return [PageLink(kind, label, href) for kind, label, href, is_there in there if is_there]
 
 
 def folder_of(benchmark: str) -> str:
@@ -186,54 +173,41 @@ def site_pages(published: Sequence[PublishedBenchmark], at: datetime) -> Iterato
         "lead": lead_words(analyses, at),
         "most_targets": max(3, _MOST_ROWS // max(1, len(published))),
     }
-    for page in _own_pages(published, is_compared=together is not None):
-        more = {"view": all_of_them, "scripted": scripted_words(analyses)}
-        name = f"{page.kind}.html"
-        yield name, templates.get_template(f"site/{name}").render(**shared, **more, page=page)
+    links = [link for link in _SITE if together is not None or link.kind != "differences"]
+    for link in links:
+        heading = link.label
+        if link.kind == "index":
+            alone = len(published) == 1
+            heading = published[0].definition.title if alone else "What was measured"
+        page = Page(link.kind, heading, heading, links, scripted=link.kind == "search")
+        more: dict[str, Any] = {
+            "view": all_of_them,
+            "scripted": scripted_words(analyses),
+            "page": page,
+        }
+        yield link.href, templates.get_template(f"site/{link.href}").render(**shared, **more)
     for benchmark in published:
-        more = {"view": benchmark.view, "scripted": scripted_words([benchmark.analysis])}
-        for name, template, page in _pages_of(benchmark, is_compared=together is not None):
-            yield (
-                f"{benchmark.folder}/{name}",
-                templates.get_template(template).render(
-                    **shared, **more, page=page, benchmark=benchmark
-                ),
+        title = benchmark.definition.title
+        for link in benchmark.links:
+            page = Page(
+                kind=link.kind,
+                heading=title,
+                title=title if link.kind == "results" else f"{link.label} · {title}",
+                links=links,
+                root="../../",
+                scripted=link.kind == "transcripts",
             )
+            more = {
+                "view": benchmark.view,
+                "scripted": scripted_words([benchmark.analysis]),
+                "page": page,
+                "benchmark": benchmark,
+            }
+            name = "section" if link.kind in _OF_SECTIONS else link.kind
+            text = templates.get_template(f"site/{name}.html").render(**shared, **more)
+            yield f"{benchmark.folder}/{link.href}", text
 
 
 def _text(name: str) -> str:
     """The text of an asset, which is no template."""
     return files("engine.report.html").joinpath("assets", name).read_text("utf-8")
-
-
-def _own_pages(published: Sequence[PublishedBenchmark], *, is_compared: bool) -> Iterator[Page]:
-    """The pages of the whole site."""
-    heading = published[0].title if len(published) == 1 else "What was measured"
-    links = _site_links(is_compared=is_compared)
-    yield Page("index", heading, heading, links=links)
-    if is_compared:
-        yield Page("differences", _TOGETHER.label, _TOGETHER.label, links=links)
-    yield Page("search", "Search", "Search", links=links, scripted=True)
-    yield Page("method", "Method", "Method", links=links)
-
-
-def _site_links(*, is_compared: bool) -> Sequence[PageLink]:
-    return [_OVERVIEW, *([_TOGETHER] if is_compared else []), _SEARCH, _METHOD]
-
-
-def _pages_of(
-    published: PublishedBenchmark, *, is_compared: bool
-) -> Iterable[tuple[str, str, Page]]:
-    for link in published.links:
-        title = published.title if link.kind == "results" else f"{link.label} · {published.title}"
-        template = f"site/{'section' if link.kind in _OF_SECTIONS else link.kind}.html"
-        is_read = link.kind == "transcripts"
-        page = Page(
-            kind=link.kind,
-            heading=published.title,
-            title=title,
-            links=_site_links(is_compared=is_compared),
-            root="../../",
-            scripted=is_read,
-        )
-        yield link.href, template, page
