@@ -7,9 +7,9 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
@@ -47,10 +47,6 @@ class Conversation:
 
     benchmark: str
     take: StoredTake
-    scenario: Scenario | None
-    """The scenario as it was when it was played; None where it was never known."""
-    metric: Metric | None
-    messages: Sequence[MessageRow]
     verdicts: Sequence[Verdict]
     passed: bool | None
     unscored: str | None
@@ -58,11 +54,15 @@ class Conversation:
     """Why it counts in no result beside others; None if it does."""
     verdicts_why_not: Sequence[NotCounted | None]
     """The same for each verdict."""
-    checks: Sequence[CheckRow] = ()
     settings: Mapping[str, Settings] = field(default_factory=dict)
     """What `target` and `user_model` were asked with, as far as it is recorded."""
     verdict_settings: Sequence[Settings | None] = ()
     """The same of the judge of each verdict."""
+    scenario: Scenario | None = None
+    """The scenario as it was when it was played; None where it was never known."""
+    metric: Metric | None = None
+    messages: Sequence[MessageRow] = ()
+    checks: Sequence[CheckRow] = ()
 
     @property
     def never_reached(self) -> list[Landmark]:
@@ -105,14 +105,12 @@ def conversations(
         for take in some:
             stored = history.get(take.scenario_seq or 0)
             scenario = None if stored is None else stored.scenario
-            yield Conversation(
-                benchmark=benchmark,
-                take=take,
+            yield replace(
+                _judged(benchmark, counts, known, take, judged[take.seq], take.seq),
                 scenario=scenario,
                 metric=metrics.get(_metric_id(scenario, judged[take.seq])),
                 messages=by_take[take.seq],
                 checks=checked[take.seq],
-                **_judged(counts, known, take, judged[take.seq], take.seq),
             )
 
 
@@ -124,50 +122,39 @@ def takes(
     counting = next((take.seq for take in reversed(all_takes) if take.finished), None)
     known = ModelSettings.of(reader, benchmark)
     for take in reversed(all_takes):
-        yield Conversation(
-            benchmark=benchmark,
-            take=take,
+        yield replace(
+            _judged(benchmark, counts, known, take, reader.verdicts(take.seq), counting),
             scenario=reader.scenario_of(take),
-            metric=None,
             messages=reader.messages(take.seq),
             checks=reader.checks_of([take.seq])[take.seq],
-            **_judged(counts, known, take, reader.verdicts(take.seq), counting),
         )
 
 
-class _Judged(TypedDict):
-    """The fields of a `Conversation` that say what was judged, by whom, and what counts."""
-
-    verdicts: Sequence[Verdict]
-    passed: bool | None
-    unscored: str | None
-    why_not: NotCounted | None
-    verdicts_why_not: Sequence[NotCounted | None]
-    settings: Mapping[str, Settings]
-    verdict_settings: Sequence[Settings | None]
-
-
 def _judged(
+    benchmark: str,
     counts: Counts | None,
     known: ModelSettings,
     take: StoredTake,
     verdicts: Sequence[Verdict],
     counting: int | None,
-) -> _Judged:
+) -> Conversation:
+    """What was judged, by whom, and what counts; without what was said."""
     if counts is None:
         of_take, why = counted_verdicts(verdicts, None), None
     else:
         of_take = counts.verdicts_on(take, verdicts)
         why = counts.why_not_pooled(take, counting)
-    return {
-        "verdicts": verdicts,
-        "passed": of_take.passed,
-        "unscored": of_take.unscored,
-        "why_not": why,
-        "verdicts_why_not": [why or of_take.why_not(verdict) for verdict in verdicts],
-        "settings": known.of_take(take),
-        "verdict_settings": [known.of_verdict(verdict) for verdict in verdicts],
-    }
+    return Conversation(
+        benchmark=benchmark,
+        take=take,
+        verdicts=verdicts,
+        passed=of_take.passed,
+        unscored=of_take.unscored,
+        why_not=why,
+        verdicts_why_not=[why or of_take.why_not(verdict) for verdict in verdicts],
+        settings=known.of_take(take),
+        verdict_settings=[known.of_verdict(verdict) for verdict in verdicts],
+    )
 
 
 def _metric_id(scenario: Scenario | None, verdicts: Sequence[Verdict]) -> str:
