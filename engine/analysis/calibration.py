@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -108,10 +109,6 @@ class MetricCounts:
     only_people: int
     both_absent: int
 
-    @property
-    def labels(self) -> int:
-        return self.both_present + self.only_judge + self.only_people + self.both_absent
-
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPart:
@@ -171,6 +168,7 @@ def calibrate(
     weighted = list(_weighted(rows, known))
     of_present = [labelled for _, labelled in weighted]
     overall = _rate_of("", rows, weighted)
+    by_target = list(_calibration_parts(rows, weighted, attrgetter("target")))
     needed = None if overall.powered is None else labels_for_width(overall.powered, width)
     return Calibration(
         judge=judge,
@@ -179,16 +177,10 @@ def calibrate(
         clusters=len({conversation.cluster for conversation in of_present}),
         accuracy=accuracy(of_present),
         agreement=_agreed(of_present),
-        rates=[
-            overall,
-            *(
-                calibration_part.rate
-                for calibration_part in _calibration_parts(rows, weighted, attrgetter("target"))
-            ),
-        ],
+        rates=[overall, *(part.rate for part in by_target)],
         metrics=_by_metric(known),
         by_metric=list(_calibration_parts(rows, weighted, attrgetter("metric_id"))),
-        by_target=list(_calibration_parts(rows, weighted, attrgetter("target"))),
+        by_target=by_target,
         confusions=[
             Confusion(row.row.conv_id, row.person, row.turn if row.person else row.row.turn)
             for row in known
@@ -276,21 +268,10 @@ def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) ->
 
 
 def _by_metric(labels: Sequence[LabelledRow]) -> list[MetricCounts]:
-    counts = []
-    for metric in sorted({label.row.metric_id for label in labels}):
-        own = [
-            (label.row.present, label.person) for label in labels if label.row.metric_id == metric
-        ]
-        counts.append(
-            MetricCounts(
-                metric,
-                own.count((True, True)),
-                own.count((True, False)),
-                own.count((False, True)),
-                own.count((False, False)),
-            )
-        )
-    return counts
+    metrics = sorted({label.row.metric_id for label in labels})
+    sides = Counter((label.row.metric_id, label.row.present, label.person) for label in labels)
+    both = (True, True), (True, False), (False, True), (False, False)
+    return [MetricCounts(metric, *(sides[metric, *side] for side in both)) for metric in metrics]
 
 
 # Two judges
@@ -321,17 +302,13 @@ def compare_judges(
             if None not in {one.row.present, other.row.present}
             and Split.of(benchmark, one.row.place[1]) is split
         ]
+        ours, theirs = [one for one, _ in both], [other for _, other in both]
+        contest = mcnemar(
+            [label.row.present is label.person for label in ours],
+            [label.row.present is label.person for label in theirs],
+        )
         comparisons.append(
-            JudgesCompared(
-                split,
-                len(both),
-                _share_correct([one for one, _ in both]),
-                _share_correct([other for _, other in both]),
-                mcnemar(
-                    [label.row.present is label.person for label, _ in both],
-                    [other.row.present is other.person for _, other in both],
-                ),
-            )
+            JudgesCompared(split, len(both), _share_correct(ours), _share_correct(theirs), contest)
         )
     return comparisons
 
