@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import signal
 import socket
 import time
 from collections.abc import Coroutine, Mapping
@@ -31,13 +32,12 @@ from engine.config.secrets import Environment, Secret
 from engine.config.values import filled_in
 from engine.errors import CrosswindError, InputError
 from engine.memory import use_one_heap
-from engine.providers.agents import RemoteRequest
+from engine.providers.accounts import RemoteRequest
 from engine.providers.endpoint import Application, Wire, address, checked_address
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.failures import Cause, Failure
-from engine.providers.http.descriptors import most_connections, raise_limit
 from engine.providers.http.pool import ConnectionPool, open_transport
-from engine.providers.http.transport import HostPort, Transport
+from engine.providers.http.transport import HostPort, Transport, most_connections, raise_limit
 from engine.providers.protocols.base import ChatRequest, written_body
 from engine.providers.real import dialect_of
 from engine.providers.redaction import Redactor, secret_parts
@@ -380,3 +380,9 @@ def _outcome(result: CallResult, redact: Redactor, began: float) -> CallOutcome:
         session=result.session,
         first_token_s=None if first is None else first - began,
     )
+
+
+def dask_setup(worker: object) -> None:
+    """Leave Ctrl-C in a terminal to the engine, which finishes the messages being spoken."""
+    del worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

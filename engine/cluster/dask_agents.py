@@ -194,7 +194,7 @@ async def _local_cluster(number: int) -> LocalCluster:
         dashboard_address=_PAGES,
         worker_dashboard_address=_PAGES,
         silence_logs=logging.CRITICAL,
-        preload=["engine.cluster.local_worker"],
+        preload=["engine.cluster.agent"],
         config=_QUIET,
         asynchronous=True,
     )

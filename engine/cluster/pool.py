@@ -27,7 +27,7 @@ from engine.cluster.wire import (
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.link import AgentStatus
-from engine.providers.agents import NoVariableError, RemoteRequest, RequestDestination, SayWaiting
+from engine.providers.accounts import NoVariableError, RemoteRequest, RequestDestination, SayWaiting
 from engine.providers.exchange import CallResult
 from engine.providers.failures import Cause, Failure
 from engine.providers.http.transport import HostPort

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from engine.errors import CrosswindError
-from engine.providers.agents import RemoteRequest
+from engine.providers.accounts import RemoteRequest
 from engine.providers.failures import Failure
 from engine.providers.http.transport import HostPort
 from engine.providers.model import Finish

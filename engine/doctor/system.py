@@ -15,7 +15,7 @@ from typing import Final
 
 from engine.display import is_monochrome, wants_ascii
 from engine.doctor.findings import Area, Diagnostic, Severity
-from engine.providers.http.descriptors import most_connections_raised
+from engine.providers.http.transport import most_connections_raised
 
 WIDTH: Final = 80
 HEIGHT: Final = 24

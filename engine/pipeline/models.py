@@ -21,7 +21,7 @@ from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.local_models import model_file
 from engine.providers.accounts import Accounts
-from engine.providers.batches.model_batches import CancellableLedger, ModelBatches
+from engine.providers.batches.queue import CancellableLedger, ModelBatches
 from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,

@@ -40,8 +40,7 @@ from engine.pipeline.planner import CENT, RUN_BUDGET, WORKSPACE_BUDGET, Planner
 from engine.pipeline.review.acts import bring_to_file, do_review
 from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.scheduler import BenchmarkRun
-from engine.providers.accounts import Accounts, Clock
-from engine.providers.agents import Agents
+from engine.providers.accounts import Accounts, Agents, Clock
 from engine.providers.retry import RetryPolicy
 from engine.review import ReviewRequest
 from engine.store.database import Store

@@ -9,22 +9,80 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from engine.errors import StopRequested
-from engine.providers.agents import Agents
+from engine.errors import CrosswindError, StopRequested
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
-from engine.providers.endpoint import Wire, address
+from engine.providers.endpoint import Application, Wire, address
+from engine.providers.exchange import CallResult
 from engine.providers.failures import Cause
 from engine.providers.http.transport import Address, HostPort, Transport
 from engine.providers.limiter import MOST, Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
+from engine.providers.protocols.base import ChatRequest
 from engine.providers.retry import ModelHistory, RetryPolicy
+
+
+class NoVariableError(CrosswindError):
+    """No worker has the variables that a request needs. Names them and their place, no values."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDestination:
+    """Where a request goes, with every `${NAME}` unexpanded: the worker looks them up."""
+
+    wire: Wire
+    url: str
+    key: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    variables: tuple[str, ...] = ()
+    """All variables that are named here and in the body."""
+    application: Application | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRequest:
+    """One attempt of a call."""
+
+    destination: RequestDestination
+    ask: ChatRequest
+    """Its `extra_body` is unexpanded, too."""
+    retry_policy: RetryPolicy
+    """For its deadlines."""
+
+
+class AgentSlot(Protocol):
+    """Permission to send one request from one worker."""
+
+    async def exchange(
+        self, request: RemoteRequest, result: CallResult, accepted: Callable[[], None]
+    ) -> None:
+        """As `exchange.exchange`. If the worker is lost, the failure's cause is `AGENT_LOST`.
+        Cancelling cuts the request off."""
+        ...
+
+
+SayWaiting = Callable[[str], AbstractContextManager[None]]
+"""Shows what a call waits for while the block runs."""
+
+
+class Agents(Protocol):
+    """Assigns requests to workers. Belongs to one event loop."""
+
+    def slot(
+        self, destination: RequestDestination, say_waiting: SayWaiting
+    ) -> AbstractAsyncContextManager[AgentSlot]:
+        """Wait until a worker has room, while `say_waiting` shows why. Raises `NoVariableError`."""
+        ...
+
+    async def probe(self, host_port: HostPort) -> bool:
+        """Whether anything accepts a connection there, as seen from a worker."""
+        ...
 
 
 def _utc_now() -> datetime:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from engine.providers.attempts import beside_the_request, classify, meaning_of
+from engine.providers.attempts import Meaning, beside_the_request, classify, meaning_of
 from engine.providers.failures import Cause, Failure, FailureKind
 from engine.providers.model import once_per_schema
-from engine.providers.vendors import Meaning
 
 
 class Step(StrEnum):

@@ -21,12 +21,14 @@ from engine.providers.http.transport import ConnectionFailedError, OnBody, Trans
 from engine.providers.model import Finish, OnText
 from engine.providers.protocols.application import ApplicationReplyParser
 from engine.providers.protocols.base import (
+    BrokenStreamError,
+    EventDecoder,
     InStreamError,
+    OversizedError,
     ReplyParser,
     ThoughtSplitter,
     split_unopened_thought,
 )
-from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.retry import RetryPolicy
 from engine.providers.served_model import NO_ROUTE, ExpectedModel, GatewayRoute, other_of, route_of
 

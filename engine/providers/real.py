@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from engine.errors import InputError, ModelError
-from engine.providers.accounts import Account, Accounts
-from engine.providers.agents import RequestDestination
-from engine.providers.batches.model_batches import ModelBatches
-from engine.providers.batches.queue import BatchTransport
+from engine.providers.accounts import Account, Accounts, RequestDestination
+from engine.providers.batches.queue import BatchTransport, ModelBatches
 from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import HeldCalls, Limiter, whole_seconds

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.display import plural
-from engine.providers.attempts import classify, describe, meaning_of
+from engine.providers.attempts import Meaning, classify, describe, meaning_of
 from engine.providers.failures import KEYS, Cause, Failure, FailureKind, Next, sign_of
 from engine.providers.model import Finish
-from engine.providers.vendors import Meaning
 
 _NEVER_REACHED_TRIES: Final[Mapping[Cause, int]] = {
     # a resolver may fail for a moment; a misspelt name stays unknown

@@ -14,8 +14,16 @@ from typing import Final
 from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.identity import BATCH_ROUTE
-from engine.providers.accounts import Account, Accounts, ModelState, Parking
-from engine.providers.agents import AgentSlot, NoVariableError, RemoteRequest, RequestDestination
+from engine.providers.accounts import (
+    Account,
+    Accounts,
+    AgentSlot,
+    ModelState,
+    NoVariableError,
+    Parking,
+    RemoteRequest,
+    RequestDestination,
+)
 from engine.providers.attempts import classify, concerns_account, describe
 from engine.providers.batches.queue import SHARE, BatchTransport
 from engine.providers.capabilities import (

@@ -25,7 +25,7 @@ from engine.pipeline.fault_log import append_to_log, traceback_text
 from engine.pipeline.models import GivenValues
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.http.descriptors import raise_limit
+from engine.providers.http.transport import raise_limit
 from engine.service.engine import Engine
 from engine.service.protocol import parsed, read
 from engine.service.server import Server

@@ -23,8 +23,8 @@ from engine.providers.endpoint import Endpoint
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import Address, OnResponse, Transport
 from engine.providers.model import Message, MessageRole, Model
+from engine.providers.protocols.base import EventDecoder
 from engine.providers.protocols.openai import OpenAIReplyParser
-from engine.providers.protocols.sse import EventDecoder
 from engine.providers.real import real_model
 from tests.benchmarks.bare_client import Calls, Post, with_aiohttp, with_httpx2
 from tests.benchmarks.frame import Row, chosen

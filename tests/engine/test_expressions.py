@@ -18,8 +18,8 @@ from engine.providers.attempts import LONGEST_MESSAGE, LONGEST_REFUSAL, describe
 from engine.providers.capabilities import ModelCapabilities, Step, adaptation_from
 from engine.providers.failures import Cause
 from engine.providers.redaction import Redactor
-from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
-from engine.providers.scripted.words import tagged
+from engine.providers.scripted.request import LONGEST as READ_BY_A_SCRIPT
+from engine.providers.scripted.request import tagged
 from engine.providers.served_model import LONGEST_NAME
 from engine.quotes import LONGEST as LONGEST_QUOTE
 from engine.stages.answers import parse_answer

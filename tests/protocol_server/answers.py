@@ -14,7 +14,7 @@ from typing import Any, Final
 from engine.identity import seed_from
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
-from engine.providers.scripted.words import SeededChoices
+from engine.providers.scripted.request import SeededChoices
 from tests.protocol_server.request import Dialect, Request
 from tests.protocol_server.settings import Settings
 

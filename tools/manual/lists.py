@@ -12,8 +12,8 @@ from engine.addresses import KEYLESS, PUBLIC_ADDRESSES
 from engine.config.values import KNOWN_SOURCES, LOCAL, OFFLINE
 from engine.lint import LintRule
 from engine.pipeline.remedies import KnownFailure
-from engine.providers.vendors import VendorWords
-from engine.providers.vendors import table as known_words
+from engine.providers.attempts import VendorWords
+from engine.providers.attempts import table as known_words
 from tools.manual.markdown import code, table
 
 _PASSES: Final = {True: "may pass by itself", False: "needs you"}

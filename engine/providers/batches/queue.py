@@ -13,19 +13,24 @@ import contextlib
 import hashlib
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from secrets import token_hex
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+import httpx2
 
 from engine.display import plural
 from engine.identity import BATCH_MARK
 from engine.kill_points import KillPoint, reached
-from engine.providers.accounts import Clock, StoppableWaits
-from engine.providers.http.transport import OnResponse
+from engine.providers.accounts import Accounts, Clock, StoppableWaits
+from engine.providers.endpoint import PATHS, Endpoint, Wire
+from engine.providers.http.transport import Address, OnResponse
 from engine.providers.limiter import HeldCalls
-from engine.providers.model import Reserve
+from engine.providers.model import BatchWork, Reserve
 
 SHARE: Final = 0.5
 """What a call in a batch costs, as a share of its price, with both providers."""
@@ -506,3 +511,151 @@ class BatchTransport:
 
     async def close(self) -> None:
         """Nothing: the queue is closed by whoever opened it."""
+
+
+LONGEST_LINE: Final = 64_000_000
+"""Bytes; more than any reply has."""
+_ODD: Final = (ValueError, TypeError, AttributeError)
+"""What the clients raise beside their own errors for a response of another shape, which they do not
+check."""
+LONGEST_NAME: Final = 200
+MOST_LISTED: Final = 5_000
+"""Batches of a list that are looked through, the newest first."""
+
+
+class _StatusError(Protocol):
+    """What both clients raise for a status other than success."""
+
+    status_code: int
+    response: httpx2.Response
+
+
+@contextmanager
+def translated(status_error: type[Exception], client_error: type[Exception]) -> Iterator[None]:
+    """Raise the errors of a client as `BatchRefusedError` and `BatchUnseenError`."""
+    try:
+        yield
+    except status_error as found:
+        error = cast("_StatusError", found)
+        if error.status_code >= 500 or error.status_code == 408:
+            raise BatchUnseenError(f"the provider answers {error.status_code}") from None
+        raise BatchRefusedError(ResultLine(error.status_code, error.response.content)) from None
+    # some faults in a response are none of the client's own errors
+    except (client_error, httpx2.HTTPError, *_ODD) as odd:
+        raise BatchUnseenError(f"the provider cannot be asked: {type(odd).__name__}") from None
+
+
+async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+    """Yield the objects in a file of lines; a line that is none is left out. Raises
+    `BatchUnseenError` for a line of a length that no reply has."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            raise BatchUnseenError("a result is longer than any reply")
+        for line in lines:
+            if (found := _object(line)) is not None:
+                yield found
+    if (found := _object(rest)) is not None:
+        yield found
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def provider_id_of(value: object) -> str:
+    """A name that a provider gave a batch. Raises `BatchUnseenError` if it is none."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        raise BatchUnseenError("what the provider says of a batch does not name one")
+    return value
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def moment(value: object) -> datetime | None:
+    """A time that a provider gave, in seconds since 1970 or already read; None if it is none."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    try:
+        return datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class CancellableLedger(BatchLedger, Protocol):
+    """What is on disk of batches, and what is to become of them at the end."""
+
+    cancels: bool
+    """Whether a person asked to cancel what is out."""
+
+
+class ModelBatches:
+    """Opens a queue for each key. Belongs to one event loop; closed with the accounts."""
+
+    def __init__(
+        self, ledger: CancellableLedger, accounts: Accounts, *, only_first: bool = False
+    ) -> None:
+        """With `only_first`, whatever is asked again is not asked in a batch."""
+        self.only_first = only_first
+        self._ledger = ledger
+        self._accounts = accounts
+        self._queues: dict[bytes, BatchQueue] = {}
+        accounts.close_later(self._close)
+
+    def transport(
+        self,
+        endpoint: Endpoint,
+        label: str,
+        place: str,
+        key: str,
+        headers: Mapping[str, str],
+        work: BatchWork,
+        seed: int,
+    ) -> BatchTransport:
+        """Return what makes the requests of one reply. `place` names model and address on disk."""
+        # by a digest, so that no table is keyed with keys
+        made_from = repr([place, key, sorted(headers.items())]).encode()
+        account = hashlib.blake2b(made_from, digest_size=16).digest()
+        if account not in self._queues:
+            open_client = partial(_opened, endpoint, key, headers)
+            self._queues[account] = BatchQueue(
+                place, label, open_client, self._ledger, self._accounts.clock
+            )
+        return BatchTransport(
+            self._queues[account],
+            self._accounts.stoppable,
+            f"{work.name} {seed}",
+            work.most_usd,
+            work.reserve,
+            self.only_first,
+        )
+
+    def held(self) -> HeldCalls | None:
+        """Say what its calls wait for; None if they do not. Callable from any thread."""
+        held = [queue.held() for queue in list(self._queues.values())]
+        return next((one for one in held if one is not None), None)
+
+    async def _close(self) -> None:
+        for queue in self._queues.values():
+            await queue.close(cancel=self._ledger.cancels)
+
+
+def _opened(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> BatchClient:
+    # imported here, as few runs use them
+    if endpoint.wire is Wire.ANTHROPIC:
+        from engine.providers.batches.anthropic import AnthropicBatches
+
+        return AnthropicBatches(endpoint.base_url, key, headers)
+    from engine.providers.batches.openai import OpenAIBatches, Path
+
+    # Azure's addresses with a version have none in the path
+    version = "" if "?" in endpoint.base_url else "/v1"
+    path = cast("Path", version + PATHS[endpoint.wire])
+    return OpenAIBatches(Address(endpoint.base_url, {}, key=key), headers, path)

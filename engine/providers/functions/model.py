@@ -24,7 +24,7 @@ from engine.providers.model import (
     Reply,
     ReportingModel,
 )
-from engine.providers.protocols.sse import OversizedError
+from engine.providers.protocols.base import OversizedError
 from engine.providers.redaction import Redactor
 from engine.providers.retry import RetryPolicy
 

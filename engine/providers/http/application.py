@@ -14,7 +14,6 @@ import httpx2
 
 from engine.providers.failures import Cause, Failure
 from engine.providers.http.connector import failure_of, no_trust, system_trust
-from engine.providers.http.descriptors import any_left, wait_words
 from engine.providers.http.proxies import is_of_proxy, proxy_for
 from engine.providers.http.transport import (
     CLOSED,
@@ -24,7 +23,9 @@ from engine.providers.http.transport import (
     HostPort,
     OnBody,
     OnResponse,
+    any_left,
     error_name,
+    wait_words,
 )
 
 MOST_REDIRECTS: Final = 5

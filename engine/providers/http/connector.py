@@ -21,8 +21,13 @@ from aiohappyeyeballs import AddrInfoType
 
 from engine.providers.failures import Cause, Failure
 from engine.providers.http.connection import LARGEST_HEAD, HttpConnection
-from engine.providers.http.descriptors import for_want_of_any
-from engine.providers.http.transport import CLOSED, ConnectionFailedError, HostPort, error_name
+from engine.providers.http.transport import (
+    CLOSED,
+    ConnectionFailedError,
+    HostPort,
+    error_name,
+    for_want_of_any,
+)
 
 NEXT_ADDRESS_S: Final = 0.25
 """Seconds after which the next address of a host is tried in parallel, as in RFC 8305."""

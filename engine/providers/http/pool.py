@@ -16,7 +16,6 @@ from engine.providers.http.connector import (
     accepts_connection,
     system_trust,
 )
-from engine.providers.http.descriptors import any_left, most_connections, wait_words
 from engine.providers.http.proxies import is_of_proxy, proxy_for
 from engine.providers.http.transport import (
     CONNECT_S,
@@ -26,6 +25,9 @@ from engine.providers.http.transport import (
     OnBody,
     OnResponse,
     Transport,
+    any_left,
+    most_connections,
+    wait_words,
 )
 
 KEEP_ALIVE_S: Final = 90.0

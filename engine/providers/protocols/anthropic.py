@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from engine.providers.attempts import failure_in, is_error
+from engine.providers.attempts import failure_in, is_error, meaning_of_end
 from engine.providers.capabilities import BOUNDS, Step
 from engine.providers.failures import Cause
 from engine.providers.model import Finish, JsonSchema, MessageRole
@@ -31,7 +31,6 @@ from engine.providers.protocols.base import (
     spoken_turns,
     tool_words,
 )
-from engine.providers.vendors import meaning_of_end
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.display import one_line
-from engine.providers.attempts import failure_in, is_error
+from engine.providers.attempts import Meaning, failure_in, is_error, meaning_of_end
 from engine.providers.capabilities import BARE_REPLIES, BOUNDS, FOLDED_SYSTEM, REASONING, Step
 from engine.providers.failures import Cause, Failure
 from engine.providers.model import Finish, JsonSchema, MessageRole, once_per_schema
@@ -31,7 +31,6 @@ from engine.providers.protocols.base import (
     tool_words,
 )
 from engine.providers.served_model import LONGEST_NAME, amount
-from engine.providers.vendors import Meaning, meaning_of_end
 
 if TYPE_CHECKING:  # types only, as importing the client is slow
     from openai.types import ReasoningEffort

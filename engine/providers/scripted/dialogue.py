@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from engine.benchmark import Track
 from engine.errors import InputError, Problem
-from engine.providers.scripted.words import SeededChoices
+from engine.providers.scripted.request import SeededChoices
 from engine.quotes import is_one_word
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

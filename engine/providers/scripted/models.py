@@ -15,10 +15,9 @@ from engine.errors import InputError, Problem
 from engine.kill_points import KillPoint, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.providers.scripted import generic, scenes
-from engine.providers.scripted.request import ModelRequest
+from engine.providers.scripted.generic import group_guesses, judgement, landmark_marks
+from engine.providers.scripted.request import ModelRequest, SeededChoices, token_count
 from engine.providers.scripted.scenes import Character
-from engine.providers.scripted.word_counts import group_guesses, judgement, landmark_marks
-from engine.providers.scripted.words import SeededChoices, token_count
 from engine.scripted import Pace
 
 Sleep = Callable[[float], Awaitable[None]]

@@ -29,17 +29,18 @@ from engine.providers.scripted.dialogue import (
     passages,
     thought_and_message,
 )
-from engine.providers.scripted.generic import gives_way, person_leaves
+from engine.providers.scripted.generic import answer, gives_way, message_places, person_leaves
 from engine.providers.scripted.request import (
     ModelRequest,
+    SeededChoices,
+    bare,
     landmarks_in,
     now_in,
     number_after,
     profile_in,
     read_case,
+    words,
 )
-from engine.providers.scripted.word_counts import answer, message_places
-from engine.providers.scripted.words import SeededChoices, bare, words
 
 _ENOUGH: Final = 0.6
 """The share of an opening's words that a first message must have: typos change few of them."""

@@ -25,9 +25,8 @@ from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
 from engine.providers.failures import Cause, Failure
 from engine.providers.http.connector import system_trust
-from engine.providers.http.descriptors import RESERVED
 from engine.providers.http.pool import ConnectionPool
-from engine.providers.http.transport import ConnectionFailedError
+from engine.providers.http.transport import RESERVED, ConnectionFailedError
 from engine.store.database import create_store, open_store
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace

@@ -17,7 +17,7 @@ from engine.cluster.agent import Agent
 from engine.cluster.wire import WIRE_VERSION, CallChanges, Greeting, encoded, own_version
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.models import GivenValues
-from engine.providers.agents import RemoteRequest, RequestDestination
+from engine.providers.accounts import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
 from engine.providers.model import Message, MessageRole
 from engine.providers.protocols.base import ChatRequest

@@ -19,7 +19,7 @@ from engine.cluster.wire import (
     decoded,
     encoded,
 )
-from engine.providers.agents import RemoteRequest, RequestDestination
+from engine.providers.accounts import RemoteRequest, RequestDestination
 from engine.providers.endpoint import Wire
 from engine.providers.failures import Cause, Failure
 from engine.providers.http.transport import HostPort

@@ -24,8 +24,8 @@ from engine.providers.scripted.dialogue import (
     read_sheet,
     thought_and_message,
 )
+from engine.providers.scripted.request import SeededChoices, bare
 from engine.providers.scripted.scenes import scene_opened_by
-from engine.providers.scripted.words import SeededChoices, bare
 from engine.stages.gen_scenarios import combinations
 from engine.stages.simulate import roughen
 from tests.engine.providers.playing import (

@@ -19,8 +19,8 @@ from engine.providers.exchange import (
 )
 from engine.providers.failures import Cause, Failure
 from engine.providers.http.transport import ConnectionFailedError, OnResponse
+from engine.providers.protocols.base import OversizedError
 from engine.providers.protocols.openai import OpenAIReplyParser
-from engine.providers.protocols.sse import OversizedError
 from engine.providers.retry import RetryPolicy
 
 

@@ -17,9 +17,14 @@ from engine.providers.capabilities import (
 )
 from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, Message, MessageRole
-from engine.providers.protocols.base import ChatRequest, InStreamError, PromptCache, Tokens
+from engine.providers.protocols.base import (
+    BrokenStreamError,
+    ChatRequest,
+    InStreamError,
+    PromptCache,
+    Tokens,
+)
 from engine.providers.protocols.openai import OpenAIDialect, OpenAIReplyParser, strict_schema
-from engine.providers.protocols.sse import BrokenStreamError
 
 SYSTEM = Message(MessageRole.SYSTEM, "Be kind.")
 HELLO = Message(MessageRole.USER, "Hello.")

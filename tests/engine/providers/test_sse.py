@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.protocols import sse
-from engine.providers.protocols.sse import (
+from engine.providers.protocols import base
+from engine.providers.protocols.base import (
     BrokenStreamError,
     EventDecoder,
     OversizedError,
@@ -86,6 +86,6 @@ def test_a_stream_beyond_its_cap_is_refused_however_small_its_events() -> None:
 def test_a_stream_of_next_to_nothing_is_refused(
     piece: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "MOST_LINES", 10_000)
+    monkeypatch.setattr(base, "MOST_LINES", 10_000)
     with pytest.raises(OversizedError, match="more events"):
         feed_all(EventDecoder(), [piece * 1_000] * 11)

@@ -6,16 +6,18 @@ from typing import Final
 
 import pytest
 
-from engine.providers.attempts import LONGEST_MESSAGE, failure_in, meaning_of
-from engine.providers.failures import Cause
-from engine.providers.vendors import (
+from engine.providers.attempts import (
+    LONGEST_MESSAGE,
     Meaning,
     VendorWords,
+    failure_in,
+    meaning_of,
     meaning_of_end,
     meaning_of_error,
     phrases,
     table,
 )
+from engine.providers.failures import Cause
 from tests.engine.expressions import seconds
 
 ERRORS: Final = [line for line in table() if not line.is_end]
