@@ -11,18 +11,20 @@ import anthropic
 from anthropic.types.messages import MessageBatch
 from anthropic.types.messages.batch_create_params import Request
 
-from engine.providers.batches.queue import (
+from engine.providers.batches.lines import (
     MOST_LISTED,
-    NEVER,
-    Batch,
-    Placed,
-    ResultLine,
-    Unsure,
     encoded,
     json_lines,
     moment,
     provider_id_of,
     translated,
+)
+from engine.providers.batches.queue import (
+    NEVER,
+    Batch,
+    Placed,
+    ResultLine,
+    Unsure,
 )
 
 _BEFORE: Final = timedelta(minutes=10)

@@ -10,17 +10,19 @@ from typing import Any, Final, Literal
 import openai
 from openai.types import Batch as TheirBatch
 
-from engine.providers.batches.queue import (
+from engine.providers.batches.lines import (
     MOST_LISTED,
-    NEVER,
-    Batch,
-    Placed,
-    ResultLine,
     encoded,
     json_lines,
     moment,
     provider_id_of,
     translated,
+)
+from engine.providers.batches.queue import (
+    NEVER,
+    Batch,
+    Placed,
+    ResultLine,
 )
 from engine.providers.http.official import OfficialTransport, openai_client
 from engine.providers.http.transport import Address
