@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.benchmark import Stage, Track
 from engine.display import one_line
 from engine.link import Board
-from engine.progress import FEWEST_TO_JUDGE, StateCounts, TargetProgress, TrackScore
+from engine.progress import StateCounts, TargetProgress, TrackScore
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
@@ -206,12 +206,12 @@ class TargetSpeeds:
     frame cannot be read."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], _SpeedSample] = {}
+        self._known: dict[tuple[str, str], SpeedSample] = {}
         self._speeds: dict[tuple[str, str], deque[float]] = {}
 
     def of(
         self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime
-    ) -> _SpeedSample:
+    ) -> SpeedSample:
         """The speed as it was worked out within the last second, or anew; `at` is now."""
         benchmark = info.name
         known = self._known.get((benchmark, target))
@@ -222,7 +222,7 @@ class TargetSpeeds:
             speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
             speeds.append(speed)
             left = UNKNOWN if time_left is None else duration(time_left.likely)
-            known = _SpeedSample(
+            known = SpeedSample(
                 at,
                 amount(speed) if speed else UNKNOWN,
                 left,
@@ -243,7 +243,7 @@ class TargetSpeeds:
         return [Piece(f"{amount(sums[-1])} tok/s ", Ink.MUTED), Piece(sparkline(sums), Ink.ACCENT)]
 
 
-class _SpeedSample(NamedTuple):
+class SpeedSample(NamedTuple):
     at: datetime
     tokens: str
     left: str
@@ -266,47 +266,19 @@ def _range_words(*seconds: float) -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def target_views(
-    watch: Watch,
-    info: BenchmarkInfo,
-    board: Board | None,
-    at: datetime,
-    paces: TargetSpeeds,
-    still: Still | None,
-    standings: Standings,
-    counts: Mapping[tuple[str, Track], TrackScore] | None,
-    *,
-    paused: bool,
-) -> list[TargetView]:
-    """All targets. `still` gives the seconds a target has been still, None without an engine;
-    `counts` what passed and was scored, None if that was not computed yet."""
-    progress = watch.progress
-    return [
-        _target(
-            target,
-            progress.target(info.name, target.id),
-            board,
-            paces.of(info, target.id, progress.target(info.name, target.id), at),
-            still,
-            standings,
-            counts,
-            paused=paused,
-        )
-        for target in info.targets
-    ]
-
-
-def _target(
+def target_view(
     target: TargetInfo,
     progress: TargetProgress,
     board: Board | None,
-    pace: _SpeedSample,
+    pace: SpeedSample,
     still: Still | None,
     standings: Standings,
     counts: Mapping[tuple[str, Track], TrackScore] | None,
     *,
     paused: bool,
 ) -> TargetView:
+    """A target. `still` gives the seconds a target has been still, None without an engine; `counts`
+    what passed and was scored, None if that was not computed yet."""
     moves = still is not None and not (paused and not _is_speaking(target, board))
     failed = progress.simulate.failed + progress.evaluate.failed
     waiting = 0 if board is None else board.between.get(target.id, 0)
@@ -384,10 +356,9 @@ def _stands_still(
     return f"{awaited}, {elapsed_words(seconds)}"
 
 
-def spending_words(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Line:
-    """`spent $0.42 of about $1.90, at most $5.00`: what the run has cost, what it is expected to
-    cost in all, and its limit; empty where no price is known. The rest costs what the engine
-    expects, or else what the target's other conversations cost."""
+def spending_words(board: Board | None) -> Line:
+    """`spent $0.42 of about $1.90, at most $5.00`: what the run has cost, what the engine expects
+    it to cost in all, and its limit; empty where no price is known."""
     if board is None or board.spent_usd is None:
         return ()
     spent = board.spent_usd
@@ -397,10 +368,9 @@ def spending_words(board: Board | None, progresses: Iterable[TargetProgress] = (
     if most is None and board.quote is not None:
         # with `--yes`, a run may cost more than it was quoted at
         most, limit = board.quote.high_usd, "quoted"
-    left = _cost_left(list(progresses)) if board.rest_usd is None else board.rest_usd
-    if most is None and not spent and not left:
+    if most is None and not spent and not board.rest_usd:
         return ()
-    whole = None if left is None else spent + left
+    whole = None if board.rest_usd is None else spent + board.rest_usd
     line = [Piece(f"spent ${spent:.2f}", Ink.WARN if most and spent >= 0.9 * most else Ink.TEXT)]
     if whole is not None:
         line.append(Piece(f" of about ${whole:.2f}", Ink.TEXT))
@@ -411,15 +381,3 @@ def spending_words(board: Board | None, progresses: Iterable[TargetProgress] = (
     elif most is not None:
         line.append(Piece(f", at most ${most:.2f}", Ink.MUTED))
     return [*line, Piece(" ")]
-
-
-def _cost_left(progresses: Sequence[TargetProgress]) -> float | None:
-    """The cost of the remaining work; None if it cannot be estimated yet."""
-    left = 0.0
-    for progress in progresses:
-        played, cost = progress.simulate, progress.usage.cost_usd
-        missing = played.total - played.settled
-        if missing and (cost is None or played.done < FEWEST_TO_JUDGE):
-            return None
-        left += (cost or 0.0) / max(played.done, 1) * missing
-    return left or None

@@ -143,17 +143,13 @@ def writing_block(writing: Writing, label: str) -> Passage:
 def _kept_blocks(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     """What is kept of an interrupted run, and how to continue it."""
     played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
-    sentence = "Every message and verdict that was stored is kept."
-    lost = "Nothing was being said."
+    kept = "Every message and verdict that was stored."
     if played.running:
-        lost = (
-            f"{plural(played.running, 'conversation')} in the middle: each goes on after its last "
+        kept += (
+            f" {plural(played.running, 'conversation')} in the middle: each goes on after its last "
             "whole message; only what was being said at that moment is said anew."
         )
-    return [
-        Passage("kept", "kept", sentence, Ink.GOOD, close=True),
-        Passage("lost", "lost", lost, Ink.WARN),
-    ]
+    return [Passage("kept", "kept", kept, Ink.GOOD)]
 
 
 def _weakest_blocks(scores: ScoreCounts, info: BenchmarkInfo) -> list[Block]:

@@ -32,7 +32,7 @@ from tui.state.board import (
     TargetView,
     spending_words,
     stage_views,
-    target_views,
+    target_view,
 )
 from tui.state.explanations import (
     end_words,
@@ -41,7 +41,7 @@ from tui.state.explanations import (
     writing_block,
     writing_now,
 )
-from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
+from tui.state.feeds import ScoreFeed, VerdictFeed
 from tui.state.follower import FollowedTalk, Follower, FollowMode
 from tui.state.headline import elsewhere_words, info_of, measured
 from tui.state.related import Subject, TakeRef
@@ -212,17 +212,17 @@ class LiveState:
         """The views of all targets, in the benchmark's order."""
         self.target_ids = [target.id for target in info.targets]
         still = None if self.now.status.phase.over else self._still_for
-        return target_views(
-            self._watch,
-            info,
-            self.now.board,
-            self.now.at,
-            self._paces,
-            still,
-            self._rates(info),
-            self.scores.counts(info.name),
-            paused=self.now.status.phase is RunPhase.PAUSED,
-        )
+        rates, counts = self.scores.rates(info.name), self.scores.counts(info.name)
+        paused = self.now.status.phase is RunPhase.PAUSED
+        views = []
+        for target in info.targets:
+            progress = self._watch.progress.target(info.name, target.id)
+            pace = self._paces.of(info, target.id, progress, self.now.at)
+            view = target_view(
+                target, progress, self.now.board, pace, still, rates, counts, paused=paused
+            )
+            views.append(view)
+        return views
 
     def _still_for(self, target: str) -> float | None:
         return self._stalls.of(target, self.now.seconds)
@@ -246,7 +246,7 @@ class LiveState:
         if still is not None and board is not None:
             what = awaited_words(board, self._watch.progress, info, self.now.status)
             stall = None if what is None else f"{what}, {elapsed_words(still)}"
-        spent = spending_words(board, self._watch.progress.targets_of(info.name).values())
+        spent = spending_words(board)
         return wait_line(board, stall, [target.id for target in info.targets]), spent
 
     def other_feed(self) -> VerdictFeed | None:
@@ -282,9 +282,6 @@ class LiveState:
     @property
     def _shown_thoughts(self) -> Thoughts:
         return Thoughts.OPEN if self.thoughts else Thoughts.FOLDED
-
-    def _rates(self, info: BenchmarkInfo) -> Standings:
-        return self.scores.rates(info.name)
 
     @property
     def _may_explain(self) -> bool:

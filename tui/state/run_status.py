@@ -315,6 +315,10 @@ _FIRST: Final = {
 }
 
 
+_MAKES: Final = {RunPhase.STARTING, RunPhase.METRICS, RunPhase.SCENARIOS, RunPhase.ADDING_UP}
+"""Phases in which something is made before anything is said."""
+
+
 def run_sentence(
     status: RunStatus,
     watch: Watch,
@@ -410,12 +414,6 @@ def turn_strip(turns: Counter[int], last: int) -> Line:
 
 PATIENCE: Final = 5.0
 """Seconds without activity after which the cause of the wait is shown."""
-_WRITES: Final = {
-    RunPhase.METRICS: "the model that writes the metrics has not answered yet",
-    RunPhase.SCENARIOS: "the model that writes the scenarios has not answered yet",
-    RunPhase.ADDING_UP: "the results are being added up",
-    RunPhase.STARTING: "the engine is finding out what is missing",
-}
 
 
 @dataclass(slots=True)
@@ -497,8 +495,8 @@ def awaited_words(
     board: Board, progress: Progress, info: BenchmarkInfo, where: RunStatus
 ) -> str | None:
     """What the whole run waits for when it is still; None if no activity is expected."""
-    if where.phase in _WRITES:
-        return _WRITES[where.phase]
+    if where.phase in _MAKES:
+        return _FIRST[where.phase]
     if where.phase not in {RunPhase.RUNNING, RunPhase.DRAINING}:
         return None
     labels = {target.id: target.label for target in info.targets}

@@ -127,8 +127,6 @@ class Whiskers:
     sure: bool = True
     """False draws a hollow dot: the value is not reliable."""
     ink: Ink = Ink.ACCENT
-    bounds: tuple[float, float] | None = None
-    """The lowest and highest value possible, whatever is still missing turns out to be."""
 
 
 def tick_line(scale: Scale, width: int) -> Line:
@@ -156,8 +154,6 @@ def _ticked(scale: Scale, ticks: Sequence[float], width: int) -> str:
 def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
     """Draw a value with its interval on a scale that is `width` cells wide."""
     cells = _ground_cells(scale, width)
-    if drawn.bounds is not None:
-        _draw_across(cells, scale, *drawn.bounds, Piece("╌", Ink.WARN))
     if drawn.low is not None and drawn.high is not None:
         _draw_across(cells, scale, drawn.low, drawn.high, Piece("─", drawn.ink))
         # the ends after the line and the value last: if two share a cell, the more important one is
