@@ -4,115 +4,55 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
-from engine.store.inserts import CACHE_KB, Bulk, BulkRow
+from engine.store.inserts import CACHE_KB
 from engine.store.integrity import check_newest
 from engine.store.lock import WATCH_S, Leaseholder
 from engine.store.open_reader import connect, open_reader, refuse_empty, refuse_unfit
 from engine.store.reader import Reader
 from engine.store.schema import SCHEMA_VERSION, check_header, damaged, unreadable
-from engine.store.tables import BenchmarkCounts, StoredRow
-from engine.store.writer import OnTrouble, UtcClock, Writer
-
-T = TypeVar("T")
+from engine.store.writer import UtcClock, Writer
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Store:
+class Store(Writer):
     """The store, opened by the engine that holds the workspace: the only one that writes."""
 
     def __init__(
-        self, path: Path, writer: Writer, reader: Reader, warnings: tuple[str, ...] = ()
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        clock: UtcClock,
+        lease: Leaseholder,
+        reader: Reader,
+        warnings: tuple[str, ...] = (),
     ) -> None:
-        self.path = path
         self.reader = reader
         """A separate connection, which sees what is committed."""
         self.warnings = warnings
         """What was found at opening that a person should know."""
-        self._writer = writer
-
-    @property
-    def trouble(self) -> str | None:
-        """Why nothing can be written now, such as a full disk; None if all is well. Rows wait, and
-        are written when there is room. From any thread."""
-        return self._writer.trouble
-
-    def on_trouble(self, hear: OnTrouble) -> None:
-        """Call `hear` with the text of `trouble` when that begins, and with None when it ends; on
-        the writer's thread, which it must not block."""
-        self._writer.on_trouble(hear)
-
-    async def write(self, *rows: StoredRow) -> list[int]:
-        """Write all rows or none, and return their `seq`s once they are durable.
-
-        Cancelling does not prevent the write. Raises `StoreError`; also if earlier rows of `tell`
-        failed, although these rows are written then.
-        """
-        return await self._writer.write(rows)
-
-    def tell(self, *rows: StoredRow) -> None:
-        """Write without waiting, in order with all other writes, from any thread.
-
-        A failure is raised by the next `write` or `close`.
-        """
-        self._writer.tell(rows)
-
-    async def write_all(self, rows: Iterable[BulkRow]) -> int:
-        """Write all rows or none in one transaction, which consumes them on the writer's thread;
-        return the last `seq`. If cancelled, nothing is written. Raises what `rows` raises, and
-        `StoreError`.
-        """
-        return await self._writer.write_all(Bulk(rows))
-
-    async def begin_call(self, usd: float) -> None:
-        """Return when it is on disk that one more call may cost so much, in US dollars. `end_call`
-        must follow, however this ends. Raises `StoreError`."""
-        await self._writer.begin_call(usd)
-
-    def end_call(self, usd: float) -> None:
-        """Say that such a call is over, after its attempts were told."""
-        self._writer.end_call(usd)
-
-    async def set_mirrored(self, digests: Mapping[str, str], *, through: int | None = None) -> None:
-        """Note the digests of files on disk, by their path relative to the workspace.
-
-        `through` is the last `seq` that is in them; None means everything up to now.
-        """
-        await self._writer.set_mirrored(digests, through)
-
-    async def set_kept(self, digests: Mapping[str, str]) -> None:
-        """Note, like `set_mirrored`, the edited files that a person decided to keep."""
-        await self._writer.set_kept(digests)
-
-    async def set_counts(self, counts: BenchmarkCounts) -> None:
-        """Replace what was decided of a benchmark's takes and verdicts. Raises `StoreError`."""
-        await self._writer.set_counts(counts)
-
-    def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` between two transactions of the writer, on its connection. For modules of
-        `engine.store`. Blocks, and returns or raises what `work` does."""
-        return self._writer.exclusively(work)
+        super().__init__(connection, path, clock, lease)
 
     def close(self) -> None:
         """Write what was given, and close the file. Raises `StoreError` for a failed `tell`, and if
         a full disk got no room within a few seconds."""
         self.reader.close()
-        self._writer.close()
+        super().close()
 
     def __enter__(self) -> Self:
         return self
@@ -174,11 +114,11 @@ def open_store(
             # the reader first: the connection belongs to the writer's thread once there is a writer
             reader = open_reader(path)
             undo.callback(reader.close)
-            writer = Writer(connection, path, clock, lease)
+            store = Store(connection, path, clock, lease, reader, warnings)
             undo.pop_all()
     except sqlite3.Error as error:
         raise unreadable(path, error) from error
-    return Store(path, writer, reader, warnings)
+    return store
 
 
 def _milliseconds(clock: UtcClock) -> Callable[[], int]:

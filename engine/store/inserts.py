@@ -7,7 +7,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.benchmark import Speaker, plausible_tokens, plausible_usd
@@ -241,44 +241,35 @@ class Bulk:
         self._begun = False
         # set on the event loop, read on the writer's thread before each row
         self._stopped = threading.Event()
+        self._scenarios: dict[tuple[str, str], int] = {}
 
     def stop(self) -> None:
         """Make `write` raise before its next row; from any thread."""
         self._stopped.set()
 
     def write(self, connection: sqlite3.Connection, *, after: int, at: int) -> int:
-        """Write all rows and return the last `seq`. Raises what the rows raise, `StoreError` and
-        `sqlite3.Error`, after which the caller must roll back."""
+        """Write all rows and return the last `seq`. `at` is in milliseconds since 1970, for rows
+        without a time of their own. Raises what the rows raise, `StoreError` and `sqlite3.Error`,
+        after which the caller must roll back."""
         if self._begun:
             raise StoreError("the rows were read once already and cannot be written again")
         self._begun = True
-        writing = _BulkWriting(connection, after, at)
+        self._connection, self._seq, self._at = connection, after, at
         connection.execute(f"PRAGMA cache_size = {-_BULK_CACHE_KB}")
         try:
             for row in self._rows:
                 # raised, so that the savepoint of all rows is rolled back
                 if self._stopped.is_set():
                     raise StoreError("stopped: nothing of it was written")
-                writing.add(row)
+                self._add(row)
         finally:
             connection.execute(f"PRAGMA cache_size = {-CACHE_KB}")
-        return writing.seq
+        return self._seq
 
-
-@dataclass(slots=True)
-class _BulkWriting:
-    """Gives rows their `seq`, starting after `seq`."""
-
-    connection: sqlite3.Connection
-    seq: int
-    at: int
-    """Milliseconds since 1970, for rows without a time of their own."""
-    _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def add(self, row: BulkRow) -> None:
+    def _add(self, row: BulkRow) -> None:
         match row:
             case ImportNote():
-                keep_import(self.connection, row, seq=self.seq, at=self.at)
+                keep_import(self._connection, row, seq=self._seq, at=self._at)
             case WholeConversation():
                 for take in row.takes:
                     self._take(take)
@@ -293,8 +284,8 @@ class _BulkWriting:
             scenario = self._scenarios.get((begun.benchmark, begun.key.scenario_id))
             begun = replace(begun, scenario_seq=scenario)
         self._insert(begun)
-        take = self.seq
-        self.connection.executemany(INSERTS["message"], self._messages(whole.messages, take))
+        take = self._seq
+        self._connection.executemany(INSERTS["message"], self._messages(whole.messages, take))
         if whole.end is not None:
             self._insert(replace(whole.end, take=take))
         for verdict in whole.verdicts:
@@ -304,12 +295,13 @@ class _BulkWriting:
 
     def _messages(self, messages: Sequence[MessageRow], take: int) -> Iterator[tuple[Value, ...]]:
         for message in messages:
-            self.seq += 1
+            self._seq += 1
             # not `decided`, which would look for the end of a take that has none yet
-            yield VALUES[MessageRow](message, self.seq, self.at, *message_decided(message, take))
+            decided = message_decided(message, take)
+            yield VALUES[MessageRow](message, self._seq, self._at, *decided)
 
     def _insert(self, row: StoredRow) -> None:
-        self.seq += 1
+        self._seq += 1
         if isinstance(row, ScenarioRow):
-            self._scenarios[row.benchmark, row.scenario.id] = self.seq
-        insert(self.connection, row, seq=self.seq, at=self.at)
+            self._scenarios[row.benchmark, row.scenario.id] = self._seq
+        insert(self._connection, row, seq=self._seq, at=self._at)

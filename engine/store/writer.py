@@ -28,7 +28,7 @@ from engine.store.acknowledged import Acknowledgements
 from engine.store.connection import transaction
 from engine.store.events import keep_sums
 from engine.store.filesystem import lacks_room, room_advice
-from engine.store.inserts import Bulk, insert
+from engine.store.inserts import Bulk, BulkRow, insert
 from engine.store.lock import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
 from engine.store.schema import LAST_SEQ, damage_in, damaged
 from engine.store.tables import BenchmarkCounts, StoredRow
@@ -112,10 +112,7 @@ OnTrouble = Callable[[str | None], None]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiter:
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[list[int]]
+_Waiter = asyncio.Future[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,7 @@ class Writer:
         self, connection: sqlite3.Connection, path: Path, clock: UtcClock, lease: Leaseholder
     ) -> None:
         self._connection = connection
-        self._path = path
+        self.path = path
         self._clock = clock
         self._lease = lease
         # assigned here, as one sequence runs over all tables, which AUTOINCREMENT cannot do
@@ -203,58 +200,64 @@ class Writer:
         self._thread = threading.Thread(target=self._write_loop, name="store writer", daemon=True)
         self._thread.start()
 
-    async def write(self, rows: Sequence[StoredRow]) -> list[int]:
+    async def write(self, *rows: StoredRow) -> list[int]:
         """Write all rows or none, and return their `seq`s once they are durable.
 
-        Raises `StoreError`; also if earlier rows of `tell` failed, although these rows are written
-        then.
+        Cancelling does not prevent the write. Raises `StoreError`; also if earlier rows of `tell`
+        failed, although these rows are written then.
         """
         waiter = _new_waiter()
         self._enqueue(_RowBatch(rows, self._now_ms(), waiter))
         # not shielded: the rows are written whether or not the caller still waits
-        seqs = await waiter.future
+        seqs = await waiter
         # from here on a kill must lose nothing of it; tests end the process here
         reached(KillPoint.ACKNOWLEDGED)
         self._raise_unreported()
         return seqs
 
-    def tell(self, rows: Sequence[StoredRow]) -> None:
-        """Write without waiting. A failure is raised by the next `write` or `close`."""
+    def tell(self, *rows: StoredRow) -> None:
+        """Write without waiting, in order with all other writes, from any thread.
+
+        A failure is raised by the next `write` or `close`.
+        """
         if rows:
             self._enqueue(_RowBatch(rows, self._now_ms(), None))
 
-    async def write_all(self, bulk: Bulk) -> int:
-        """Write all rows and return the last `seq` once they are durable.
-
-        If cancelled, nothing is written. Raises what the rows raise, and `StoreError`.
+    async def write_all(self, rows: Iterable[BulkRow]) -> int:
+        """Write all rows or none in one transaction, which consumes them on the writer's thread;
+        return the last `seq` once they are durable. If cancelled, nothing is written. Raises what
+        `rows` raises, and `StoreError`.
         """
-        waiter = _new_waiter()
+        bulk, waiter = Bulk(rows), _new_waiter()
         self._enqueue(_RowStream(bulk, self._now_ms(), waiter))
         try:
             # shielded: the writer's thread consumes the rows until it is stopped there
-            await asyncio.shield(waiter.future)
+            await asyncio.shield(waiter)
         except asyncio.CancelledError:
             bulk.stop()
-            await asyncio.wait([waiter.future])
-            waiter.future.exception()  # retrieved, as the cancellation was asked for
+            await asyncio.wait([waiter])
+            waiter.exception()  # retrieved, as the cancellation was asked for
             raise
-        return waiter.future.result()[0]
+        return waiter.result()[0]
 
     async def begin_call(self, usd: float) -> None:
-        """Return when it is on disk that one more call may cost so much. `end_call` must follow,
-        however this ends."""
+        """Return when it is on disk that one more call may cost so much, in US dollars. `end_call`
+        must follow, however this ends. Raises `StoreError`."""
         if not self._calls.begin(usd, self._answered):
             waiter = _new_waiter()
             # without rows, as what the calls may cost is written with every group
             self._enqueue(_RowBatch((), self._now_ms(), waiter))
-            await waiter.future
+            await waiter
 
     def end_call(self, usd: float) -> None:
-        """Say that a call is over; its attempts were given before."""
+        """Say that such a call is over, after its attempts were told."""
         self._calls.end(usd, self._given)
 
-    async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
-        """Note by path the files that hold what the store has up to `through`, or up to now."""
+    async def set_mirrored(self, digests: Mapping[str, str], *, through: int | None = None) -> None:
+        """Note the digests of files on disk, by their path relative to the workspace.
+
+        `through` is the last `seq` that is in them; None means everything up to now.
+        """
         at = self._now_ms()
 
         def note(connection: sqlite3.Connection, last: int) -> None:
@@ -270,25 +273,25 @@ class Writer:
         await self._change(note)
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
-        """Note by path the edited files that a person decided to keep."""
+        """Note, like `set_mirrored`, the edited files that a person decided to keep."""
         at = self._now_ms()
         rows = [(path, at, digest) for path, digest in digests.items()]
         sql = "INSERT OR REPLACE INTO kept (path, at, digest) VALUES (?, ?, ?)"
         await self._change(lambda connection, _: connection.executemany(sql, rows))
 
     async def set_counts(self, counts: BenchmarkCounts) -> None:
-        """Replace what was decided of a benchmark's takes and verdicts."""
+        """Replace what was decided of a benchmark's takes and verdicts. Raises `StoreError`."""
         at = self._now_ms()
         await self._change(lambda connection, _: _replace_counts(connection, counts, at))
 
     async def _change(self, make: Callable[[sqlite3.Connection, int], object]) -> None:
         waiter = _new_waiter()
         self._enqueue(_Change(make, waiter))
-        await waiter.future
+        await waiter
 
     def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on the writer's thread and connection between two transactions. Blocks, and
-        returns or raises what `work` does."""
+        """Run `work` on the writer's thread and connection between two transactions. For modules of
+        `engine.store`. Blocks, and returns or raises what `work` does."""
         done: Future[T] = Future()
 
         def do(connection: sqlite3.Connection) -> None:
@@ -302,7 +305,8 @@ class Writer:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be written now; None if all is well. From any thread."""
+        """Why nothing can be written now, such as a full disk; None if all is well. Rows wait, and
+        are written when there is room. From any thread."""
         with self._gate:
             if self._given_up is not None:
                 return str(self._given_up)
@@ -310,7 +314,7 @@ class Writer:
 
     def on_trouble(self, hear: OnTrouble) -> None:
         """Call `hear` with the text of `trouble` when that begins, and with None when it ends; on
-        the writer's thread."""
+        the writer's thread, which it must not block."""
         with self._gate:
             self._on_trouble.append(hear)
 
@@ -318,7 +322,7 @@ class Writer:
         """Write what was given, then close the connection. Raises the failure of a `tell`."""
         with self._gate:
             if self._closed is None:
-                self._closed = StoreError(f"{self._path} is closed")
+                self._closed = StoreError(f"{self.path} is closed")
                 # last in the queue, so that everything before it is written
                 self._requests.put(None)
         # wakes a writer that waits for room on a full disk, so that closing takes no RETRY_S
@@ -468,7 +472,7 @@ class Writer:
             self._lease.require_held(self._connection, every_s=BUSY_BEAT_S)
             # a row that cannot be read stops whoever needs it, not the writing of others
             with contextlib.suppress(StoreError):
-                keep_sums(self._connection, self._path)
+                keep_sums(self._connection, self.path)
 
     # A full disk
 
@@ -509,8 +513,8 @@ class Writer:
             with self._gate:
                 rows = plural(self._unwritten, "row")
                 raise _NeverWrittenError(
-                    f"{rows} could not be written to {self._path}: {error}; "
-                    f"{room_advice(self._path, error)} and run again"
+                    f"{rows} could not be written to {self.path}: {error}; "
+                    f"{room_advice(self.path, error)} and run again"
                 )
         time.sleep(_CLOSING_STEP_S)
 
@@ -518,10 +522,10 @@ class Writer:
         what = (
             "the disk is full"
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            else f"{self._path.name} cannot grow ({error})"
+            else f"{self.path.name} cannot grow ({error})"
         )
         waiting = plural(self._unwritten, "row")
-        return f"{what}: {waiting} still to be written; {room_advice(self._path, error)}"
+        return f"{what}: {waiting} still to be written; {room_advice(self.path, error)}"
 
     # Outcomes
 
@@ -569,10 +573,10 @@ class Writer:
                 return []
 
     def _refusal(self, error: Exception) -> StoreError:
-        advice = f"; {room_advice(self._path, error)} and try again" if lacks_room(error) else ""
+        advice = f"; {room_advice(self.path, error)} and try again" if lacks_room(error) else ""
         if isinstance(error, sqlite3.Error) and (how := damage_in(error)) is not None:
-            return damaged(self._path, how)
-        return StoreError(f"{self._path} could not be written: {error}{advice}")
+            return damaged(self.path, how)
+        return StoreError(f"{self.path} could not be written: {error}{advice}")
 
     def _answer(self, outcomes: Iterable[tuple[_Request, _Outcome]]) -> None:
         """Resolve the futures, with one wake-up for each event loop."""
@@ -586,7 +590,7 @@ class Writer:
         for request, outcome in outcomes:
             # by loop, as each call_soon_threadsafe writes to the loop's wake-up pipe
             if request.waiter is not None:
-                by_loop[request.waiter.loop].append((request.waiter, outcome))
+                by_loop[request.waiter.get_loop()].append((request.waiter, outcome))
             elif isinstance(outcome, CrosswindError):
                 with self._gate:
                     self._unreported = self._unreported or outcome
@@ -605,7 +609,7 @@ class Writer:
         failure = (
             error
             if isinstance(error, StoreError)
-            else StoreError(f"{self._path} is not written any more: {error!r}")
+            else StoreError(f"{self.path} is not written any more: {error!r}")
         )
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
@@ -667,15 +671,14 @@ def _rows_in(request: _Request | _ExclusiveAction) -> int:
 
 
 def _new_waiter() -> _Waiter:
-    loop = asyncio.get_running_loop()
-    return _Waiter(loop, loop.create_future())
+    return asyncio.get_running_loop().create_future()
 
 
 def _resolve(answers: Iterable[tuple[_Waiter, _Outcome]]) -> None:
     for waiter, outcome in answers:
-        if waiter.future.done():
+        if waiter.done():
             continue  # the waiter was cancelled; the rows are written all the same
         if isinstance(outcome, CrosswindError):
-            waiter.future.set_exception(outcome)
+            waiter.set_exception(outcome)
         else:
-            waiter.future.set_result(outcome)
+            waiter.set_result(outcome)

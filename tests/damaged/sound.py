@@ -89,6 +89,6 @@ def _fill(store: Store, rows: list[tuple[str, _Row]]) -> None:
                 connection.execute(insert, tuple(row.values()))
             connection.execute("COMMIT")
         # as if it had been given all of them itself
-        store._writer._seq = connection.execute(LAST_SEQ).fetchone()[0]
+        store._seq = connection.execute(LAST_SEQ).fetchone()[0]
 
     store.exclusively(fill)

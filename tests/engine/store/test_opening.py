@@ -64,7 +64,7 @@ def test_a_new_store_is_private_and_durable(store: Store) -> None:
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     log = store.path.with_name("crosswind.db-wal")
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    connection = store._writer._connection
+    connection = store._connection
     found = {
         name: connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_size", "journal_mode", "synchronous", "foreign_keys", "application_id")

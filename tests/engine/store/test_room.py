@@ -31,13 +31,13 @@ def tried_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fill(store: Store) -> None:
     """A limit on the pages of the file is what SQLite itself calls full."""
-    connection = store._writer._connection
+    connection = store._connection
     [pages] = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def make_room(store: Store) -> None:
-    store._writer._connection.execute("PRAGMA max_page_count = 100000")
+    store._connection.execute("PRAGMA max_page_count = 100000")
 
 
 def notes(store: Store) -> list[str]:

@@ -88,7 +88,7 @@ def test_a_sample_and_a_label_are_read_as_they_were_written(store: Store) -> Non
         seconds=31.5,
     )
     write(store, label)
-    [written] = rows_of(store._writer._connection, "label_sample")
+    [written] = rows_of(store._connection, "label_sample")
     assert read(LabelSampleRow, written) == replace(sample, seq=number, at=written["at"])
     [judged] = store.reader.verdicts(seq)
     wanted = (number, "present / m01", 0.25, 2, 31.5, False)

@@ -191,7 +191,7 @@ def test_a_fault_in_the_program_does_not_block_what_is_to_run_behind_it(tmp_path
         store.tell(message(1, 1, speaker="nobody"))  # type: ignore[arg-type]  # the fault
         # a daemon, as it would wait for ever
         threading.Thread(target=run_behind, daemon=True).start()
-        until(lambda: store._writer._requests.qsize() == 2)
+        until(lambda: store._requests.qsize() == 2)
     approve(told.get(timeout=PATIENCE_S))
     with pytest.raises(StoreError, match="is not written any more"):
         store.close()
