@@ -39,15 +39,11 @@ class MessagePart(Struct):
     reasoning: str = ""
 
 
-class ToolCall(Struct):
-    function: str = ""
-
-
 class LoggedMessage(Struct):
     role: str
     content: str | list[MessagePart] | None = None
     id: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
     metadata: dict[str, Any] | None = None
 
 
@@ -63,14 +59,6 @@ class TokensUsed(Struct):
     output_tokens: int = 0
 
 
-class InspectLimit(Struct):
-    type: str = ""
-
-
-class InspectFailure(Struct):
-    message: str = ""
-
-
 class InspectSample(Struct):
     id: int | str
     epoch: int
@@ -81,8 +69,8 @@ class InspectSample(Struct):
     metadata: dict[str, Any] = {}
     model_usage: dict[str, TokensUsed] = {}
     role_usage: dict[str, TokensUsed] = {}
-    error: InspectFailure | None = None
-    limit: InspectLimit | None = None
+    error: dict[str, Any] | None = None
+    limit: dict[str, Any] | None = None
     events: Raw = Raw(b"[]")
     events_data: Raw = Raw(b"null")
     message_pool: Raw = Raw(b"[]")

@@ -95,35 +95,6 @@ def _explanation(score: InspectScore) -> str:
     return "\n\n".join([*parts, *([score.explanation] if score.explanation else [])])
 
 
-@dataclass(frozen=True, slots=True)
-class PresenceRule:
-    """How a value is read as a verdict."""
-
-    present_from: float | None
-    """The threshold of numbers; None if they are on a scale that nobody told."""
-    seen: tuple[float, float] | None
-    """The least and the greatest number that occurred; None if there was no number."""
-
-    def present(self, value: object) -> bool | None:
-        """Whether the behaviour is present; None if the value does not say."""
-        read = _read_value(value)
-        if read is None or isinstance(read, bool):
-            return read
-        return None if self.present_from is None else read >= self.present_from
-
-    @property
-    def in_words(self) -> str:
-        if self.seen is None:
-            return "C, yes and true count as present, I, no and false as absent"
-        if self.present_from is not None:
-            return f"from {self.present_from:g} on it counts as present"
-        low, high = self.seen
-        return (
-            f"numbers from {low:g} to {high:g}, on a scale that the log does not tell, so none "
-            "is a verdict; `--present-from N` makes them verdicts"
-        )
-
-
 def _read_value(value: object) -> bool | float | None:
     """Read a score's value as Inspect's `value_to_float` does; None for what that cannot read, and
     for what is neither present nor absent."""
@@ -158,14 +129,32 @@ class LoggedMetric:
         if number is not None and not isinstance(number, bool):
             self.low, self.high = min(self.low, number), max(self.high, number)
 
-    def rule(self, present_from: float | None) -> PresenceRule:
-        """Return how to read the values. `present_from` is a person's threshold for numbers; None
-        reads them only if all are between 0 and 1."""
+    def threshold(self, chosen: float | None) -> float | None:
+        """Return from where on a number means present: what a person has chosen, or the middle if
+        all are between 0 and 1; None if they are on a scale that nobody told."""
+        if chosen is None and self.low >= 0 and self.high <= 1:
+            return 0.5
+        return chosen
+
+    def is_present(self, value: object, chosen: float | None) -> bool | None:
+        """Whether the behaviour is present; None if the value does not say."""
+        read = _read_value(value)
+        if read is None or isinstance(read, bool):
+            return read
+        threshold = self.threshold(chosen)
+        return None if threshold is None else read >= threshold
+
+    def rule_words(self, chosen: float | None) -> str:
+        """Say which values mean present."""
         if self.low > self.high:  # words, and no number
-            return PresenceRule(None, None)
-        if present_from is None and self.low >= 0 and self.high <= 1:
-            present_from = 0.5
-        return PresenceRule(present_from, (self.low, self.high))
+            return "C, yes and true count as present, I, no and false as absent"
+        threshold = self.threshold(chosen)
+        if threshold is not None:
+            return f"from {threshold:g} on it counts as present"
+        return (
+            f"numbers from {self.low:g} to {self.high:g}, on a scale that the log does not tell, "
+            "so none is a verdict; `--present-from N` makes them verdicts"
+        )
 
 
 @dataclass(slots=True)
@@ -401,43 +390,35 @@ class LoggedBenchmark:
 
     def write(self) -> None:
         """Complete the files of the folder, once all logs are read."""
-        metrics = {metric.id: metric for metric in self.metrics.by_key.values()}
-        rules = {name: metric.rule(self.choice.present_from) for name, metric in metrics.items()}
+        metrics = {metric.id: metric for metric in self.metrics.by_key.values()}.values()
+        chosen = self.choice.present_from
         definition = {
             "name": self.title.strip()[:200] or self.name,
             "description": self.description.strip()[:_LONGEST] or self.name,
-            "metrics": [_metric(metric, rules[name]) for name, metric in metrics.items()],
+            "metrics": [_metric(metric, chosen) for metric in metrics],
         }
         text = yaml.safe_dump(definition, allow_unicode=True, sort_keys=False, width=100)
         self.folder.joinpath("benchmark.yaml").write_text(_HEAD + text, "utf-8")
         self.read_as += self.targets.differences
-        read_as = [
-            _read_as(metric, rules[name], assumed=self.choice.present_from is not None)
-            for name, metric in metrics.items()
-            if metric.about is None
-        ]
+        read_as = [_read_as(metric, chosen) for metric in metrics if metric.about is None]
         self.read_as += [*read_as, *([_REPEATED] if len(read_as) > 1 else [])]
         runs = self.folder / "runs" / "logs"
         for path in (self.folder / "scenarios.json", runs / "conversations.json"):
             with path.open("ab") as file:
                 file.write(b"\n]\n" if file.tell() else b"[]\n")
-        scores = [self._score(row, metric, score, rules) for row, metric, score in self._scores]
+        scores = [self._score(*score) for score in self._scores]
         runs.joinpath("scores.json").write_bytes(msgspec.json.encode(scores))
 
     def _score(
-        self,
-        row: JsonObject,
-        metric: LoggedMetric | None,
-        score: GivenScore | None,
-        rules: Mapping[str, PresenceRule],
+        self, row: JsonObject, metric: LoggedMetric | None, score: GivenScore | None
     ) -> JsonObject:
         if metric is None or score is None:
             return row
-        rule = rules[metric.id]
-        present = rule.present(score.value)
+        chosen = self.choice.present_from
+        present = metric.is_present(score.value, chosen)
         if present is None:
             self.notes[f"scores of {metric.id} that are no verdict, so they count in no rate"] += 1
-        words = f"{metric.name}: {str(score.value)[:200]} ({rule.in_words})."
+        words = f"{metric.name}: {str(score.value)[:200]} ({metric.rule_words(chosen)})."
         return {
             **row,
             "judge": metric.scorer[:200],
@@ -457,7 +438,7 @@ def _array_part(row: JsonObject, written: int) -> bytes:
     return (b",\n" if written else b"[\n") + msgspec.json.encode(row)
 
 
-def _metric(metric: LoggedMetric, rule: PresenceRule) -> JsonObject:
+def _metric(metric: LoggedMetric, chosen: float | None) -> JsonObject:
     if metric.about is not None:
         return dict(metric.about)
     described = (
@@ -469,14 +450,14 @@ def _metric(metric: LoggedMetric, rule: PresenceRule) -> JsonObject:
         "name": metric.name,
         "type": "positive",
         "definition": described[:_LONGEST],
-        "imported": f"from Inspect's scorer {metric.scorer}: {rule.in_words}",
+        "imported": f"from Inspect's scorer {metric.scorer}: {metric.rule_words(chosen)}",
     }
 
 
-def _read_as(metric: LoggedMetric, rule: PresenceRule, *, assumed: bool) -> str:
-    sentence = f"metric {metric.id} (positive): {rule.in_words}"
+def _read_as(metric: LoggedMetric, chosen: float | None) -> str:
+    sentence = f"metric {metric.id} (positive): {metric.rule_words(chosen)}"
     note = "; the type is assumed, change it in benchmark.yaml and import again"
-    return sentence + note if assumed and rule.seen is not None else sentence
+    return sentence + note if chosen is not None and metric.low <= metric.high else sentence
 
 
 KIND: Final = "logs of Inspect"

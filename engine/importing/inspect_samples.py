@@ -100,7 +100,7 @@ def _add(result: AlternatingTurns, message: LoggedMessage) -> None:
         case "assistant":
             calls = message.tool_calls or []
             asides["tool calls"] += len(calls)
-            result.tools.update(call.function[:80] for call in calls)
+            result.tools.update(str(call.get("function", ""))[:80] for call in calls)
             if not calls or _text(message).strip():
                 _add_speech(result, _TARGET, message)
         case _:
@@ -297,10 +297,10 @@ def _conversation_fields(
     user = ours.get("user_model") or model_of(about, AUDITOR) or model_of(about, "user") or UNKNOWN
     reason = ours.get("stop_reason")
     if sample.limit is not None and reason is None:
-        limited = sample.limit.type in _LIMITS
+        limited = sample.limit.get("type") in _LIMITS
         reason = StopReason.TURN_LIMIT if limited else StopReason.UNKNOWN
     note = spoken.note(with_system=AUDITOR in (about.model_roles or {}))
-    failed = None if sample.error is None else sample.error.message[:2_000]
+    failed = None if sample.error is None else str(sample.error.get("message", ""))[:2_000]
     fields = {
         "take": ours.get("take", 0),
         "stop_reason": reason or StopReason.UNKNOWN,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from engine.benchmark import UNKNOWN, Stage, Track
 from engine.errors import InputError, Problem
@@ -52,21 +51,17 @@ def _score(row: Mapping[str, Any], verdict: object) -> dict[str, Any]:
     }
 
 
-class _TaxonomyMetric(Struct):
-    id: str
-    harmful: bool
-
-
-class _Subarea(Struct):
-    metrics: list[_TaxonomyMetric] = []
-
-
-class _Area(Struct):
-    subareas: list[_Subarea] = []
-
-
-class _Taxonomy(Struct):
-    areas: list[_Area]
+def _rated_metrics(value: object) -> Iterator[tuple[str, bool]]:
+    """Yield the metrics in areas and subareas of a taxonomy, and whether each is harmful."""
+    if isinstance(value, list):
+        for member in value:
+            yield from _rated_metrics(member)
+    elif isinstance(value, dict):
+        name, harmful = value.get("id"), value.get("harmful")
+        if isinstance(name, str) and isinstance(harmful, bool):
+            yield name, harmful
+        for member in value.values():
+            yield from _rated_metrics(member)
 
 
 def tracks_in_taxonomy(root: Path, benchmark: str) -> dict[str, Track]:
@@ -79,16 +74,14 @@ def tracks_in_taxonomy(root: Path, benchmark: str) -> dict[str, Track]:
         return {}
     try:
         with open_regular(path) as file:
-            taxonomy = msgspec.json.decode(file.read(_LARGEST), type=_Taxonomy)
+            taxonomy = msgspec.json.decode(file.read(_LARGEST))
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise InputError(Problem(f"cannot be read as a taxonomy: {error}", path)) from error
     told: dict[str, set[Track]] = defaultdict(set)
-    for metric in (
-        metric for area in taxonomy.areas for part in area.subareas for metric in part.metrics
-    ):
-        ours = our_metric_id(metric.id.removeprefix(f"{benchmark}_"))
+    for name, harmful in _rated_metrics(taxonomy):
+        ours = our_metric_id(name.removeprefix(f"{benchmark}_"))
         if ours is not None:
-            told[ours].add(Track.NEGATIVE if metric.harmful else Track.POSITIVE)
+            told[ours].add(Track.NEGATIVE if harmful else Track.POSITIVE)
     return {name: tracks.pop() for name, tracks in told.items() if len(tracks) == 1}
 
 

@@ -600,37 +600,26 @@ class FilterFault(Exception):  # noqa: N818  (a fault of what was typed, in word
     """A fault in a filter line, in words."""
 
 
-class _FilterWord(NamedTuple):
-    negated: bool
-    name: str | None
-    values: tuple[str, ...]
-
-
 def parse(typed: str) -> Filter:
     """Parse a filter line into conditions; an empty one has none. Raises `FilterFault`."""
-    return tuple(
-        _condition(word)
-        for word in map(_filter_word, _WORD.finditer(typed[:LONGEST]))
-        if word.values
-    )
+    words = _WORD.finditer(typed[:LONGEST])
+    return tuple(_term(word, values) for word in words if (values := _values_typed(word)))
 
 
-def _filter_word(match: re.Match[str]) -> _FilterWord:
+def _values_typed(match: re.Match[str]) -> list[str]:
     quoted, bare = match["quoted"], match["bare"]
-    values: tuple[str, ...]
     if quoted is not None:
-        values = (quoted,) if quoted else ()
-    elif match["name"] is None:
-        is_begun = bare.endswith(":") and bare[:-1].isalpha()
-        values = () if is_begun else (bare,)
-    else:
-        values = tuple(value for value in bare.split(",") if value)
-    return _FilterWord(match["no"] == "-", match["name"], values)
+        return [quoted] if quoted else []
+    if match["name"] is not None:
+        return [value for value in bare.split(",") if value]
+    is_begun = bare.endswith(":") and bare[:-1].isalpha()
+    return [] if is_begun else [bare]
 
 
-def _condition(word: _FilterWord) -> FilterTerm:
-    field = Field.TEXT if word.name is None else _field(word.name)
-    return FilterTerm(field, tuple(_value(field, value) for value in word.values), word.negated)
+def _term(match: re.Match[str], values: Sequence[str]) -> FilterTerm:
+    field = Field.TEXT if match["name"] is None else _field(match["name"])
+    negated = match["no"] == "-"
+    return FilterTerm(field, tuple(_value(field, value) for value in values), negated)
 
 
 def _field(name: str) -> Field:
