@@ -69,28 +69,13 @@ def detectable_differences(
         tracks.insert(0, None)
     family = _family(len(config.targets), len(tracks), _groups(config, wanted))
     allowed = levels(family)
-    return [
-        _detectable(
-            _PossibleMark(
-                track,
-                allowed[FamilyPart.PAIRS_ON_TRACKS if number else FamilyPart.PAIRS],
-                family.total(),
-            ),
-            sizes[track],
-            pair_error(tallies, track),
-        )
-        for number, track in enumerate(tracks)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _PossibleMark:
-    """A comparison that the results will make."""
-
-    track: Track | None
-    level: float
-    """The allowed probability of a false positive."""
-    comparisons: int
+    found: list[Detectable] = []
+    for number, track in enumerate(tracks):
+        level = allowed[FamilyPart.PAIRS_ON_TRACKS if number else FamilyPart.PAIRS]
+        plan, seen = sizes[track], pair_error(tallies, track)
+        size, is_seen = _difference(plan, level, seen)
+        found.append(Detectable(track, size, plan.base_scenarios, is_seen, family.total()))
+    return found
 
 
 def _groups(config: Config, wanted: Iterable[WantedConversation]) -> Mapping[str, AbstractSet[str]]:
@@ -142,15 +127,16 @@ def _sizes(
     return sizes
 
 
-def _detectable(sought: _PossibleMark, plan: Plan, seen: tuple[float, int] | None) -> Detectable:
-    scenarios = plan.base_scenarios
+def _difference(
+    plan: Plan, level: float, seen: tuple[float, int] | None
+) -> tuple[float | None, bool]:
+    """The smallest difference that is detected at this level, and whether it rests on verdicts:
+    `seen` is a standard error and its base scenarios."""
     if seen is None or seen[1] < _ENOUGH_SEEN:
-        size = smallest_difference(plan, level=sought.level)
-        return Detectable(sought.track, size, scenarios, seen=False, comparisons=sought.comparisons)
+        return smallest_difference(plan, level=level), False
     # what was seen is of fewer scenarios, and an error shrinks with the root of their number
-    error = seen[0] * sqrt(seen[1] / scenarios)
-    size = detectable(error, plan.freedom, sought.level)
-    return Detectable(sought.track, size, scenarios, seen=True, comparisons=sought.comparisons)
+    error = seen[0] * sqrt(seen[1] / plan.base_scenarios)
+    return detectable(error, plan.freedom, level), True
 
 
 def power_sentences(detectables: Sequence[Detectable]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -32,54 +31,6 @@ from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
 
 
-@dataclass
-class _TargetProvenance:
-    """What the rows of one target say, collected."""
-
-    prompts: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    targets: set[str] = field(default_factory=set)
-    user_models: set[str] = field(default_factory=set)
-    stances: set[str] = field(default_factory=set)
-    judges: set[str] = field(default_factory=set)
-    checkers: set[str] = field(default_factory=set)
-    settings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
-    first_at: int | None = None
-    last_at: int | None = None
-
-    def add(
-        self,
-        take: StoredTake,
-        verdicts: Iterable[Verdict],
-        checks: Iterable[CheckRow],
-        known: ModelSettings,
-    ) -> None:
-        for who, settings in known.of_take(take).items():
-            self._note_settings(who, settings)
-        self.targets.add(take.model)
-        self.user_models.add(take.user_model)
-        self.stances.add(take.stance.value)
-        self._count_made(Stage.SIMULATE, take.depends)
-        self.first_at = min(filter(None, (self.first_at, take.at)), default=None)
-        for verdict in verdicts:
-            self.judges.add(verdict.judge)
-            self._note_settings(f"judge {verdict.judge}", known.of_verdict(verdict))
-            self._count_made(Stage.EVALUATE, verdict.depends)
-            self.last_at = max(filter(None, (self.last_at, verdict.at)), default=None)
-
-        for check in checks:
-            self.checkers.add(check.model)
-            self._note_settings(f"checker {check.model}", known.of_check(check))
-            self._count_made(f"checks.{check.kind}", check.depends)
-
-    def _note_settings(self, who: str, settings: Mapping[str, Any] | None) -> None:
-        if settings is not None:
-            self.settings.setdefault(who, {})[repr(settings)] = settings
-
-    def _count_made(self, what: str, depends: Depends | None) -> None:
-        if depends is not None and "prompt" in depends:
-            self.prompts[what].add(depends["prompt"])
-
-
 def provenances(
     reader: Reader,
     benchmark: str,
@@ -88,35 +39,70 @@ def provenances(
     asked: Collection[ConversationKey],
 ) -> dict[str, Provenance]:
     """The provenance by target of those conversations that count."""
-    by_target: defaultdict[str, _TargetProvenance] = defaultdict(_TargetProvenance)
-    known = ModelSettings.of(reader, benchmark)
+    by_target: defaultdict[str, list[_Evidence]] = defaultdict(list)
     for key in stored.counting.keys() & asked:
         take, verdicts = stored.counting[key]
-        checks = stored.newest_checks(take.seq)
-        by_target[key.target_id].add(take, counting_votes(verdicts, config.jury), checks, known)
-    served = reader.served_names(benchmark)
+        votes = counting_votes(verdicts, config.jury)
+        by_target[key.target_id].append((take, votes, stored.newest_checks(take.seq)))
+    known, served = ModelSettings.of(reader, benchmark), reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())
-    return {
-        target: Provenance(
+    found: dict[str, Provenance] = {}
+    for target, evidence in sorted(by_target.items()):
+        takes = [take for take, _, _ in evidence]
+        verdicts = [verdict for _, given, _ in evidence for verdict in given]
+        checks = [check for _, _, made in evidence for check in made]
+        prompts = _prompts(takes, verdicts, checks)
+        found[target] = Provenance(
             version=program,
             configuration=configuration,
-            prompts={
-                what: sorted(collected.prompts[what]) for what in _in_order(collected.prompts)
-            },
-            targets=_served(served, Role.TARGET, collected.targets),
-            user_models=_served(served, Role.USER, collected.user_models),
-            judges=_served(served, Role.EVALUATOR, collected.judges),
-            checkers=_served(served, Role.CHECKER, collected.checkers),
-            first_at=_iso(collected.first_at),
-            last_at=_iso(collected.last_at),
-            stances=sorted(collected.stances),
-            settings={
-                who: [some[key] for key in sorted(some)]
-                for who, some in sorted(collected.settings.items())
-            },
+            prompts={what: sorted(prompts[what]) for what in _in_order(prompts)},
+            targets=_served(served, Role.TARGET, {take.model for take in takes}),
+            user_models=_served(served, Role.USER, {take.user_model for take in takes}),
+            judges=_served(served, Role.EVALUATOR, {verdict.judge for verdict in verdicts}),
+            checkers=_served(served, Role.CHECKER, {check.model for check in checks}),
+            first_at=_iso(min((take.at for take in takes if take.at), default=None)),
+            last_at=_iso(max((one.at for one in verdicts if one.at), default=None)),
+            stances=sorted({take.stance.value for take in takes}),
+            settings=_settings(known, takes, verdicts, checks),
         )
-        for target, collected in sorted(by_target.items())
-    }
+    return found
+
+
+_Evidence = tuple[StoredTake, Sequence[Verdict], Sequence[CheckRow]]
+"""A take that counts, the verdicts on it that count, and its checks."""
+
+
+def _prompts(
+    takes: Iterable[StoredTake], verdicts: Iterable[Verdict], checks: Iterable[CheckRow]
+) -> Mapping[str, set[str]]:
+    """The digests of the prompts from which rows were made, by what they were for."""
+    made: list[tuple[str, Depends | None]] = [(Stage.SIMULATE, take.depends) for take in takes]
+    made += [(Stage.EVALUATE, verdict.depends) for verdict in verdicts]
+    made += [(f"checks.{check.kind}", check.depends) for check in checks]
+    prompts: defaultdict[str, set[str]] = defaultdict(set)
+    for what, depends in made:
+        if depends is not None and "prompt" in depends:
+            prompts[what].add(depends["prompt"])
+    return prompts
+
+
+def _settings(
+    known: ModelSettings,
+    takes: Iterable[StoredTake],
+    verdicts: Iterable[Verdict],
+    checks: Iterable[CheckRow],
+) -> dict[str, list[Mapping[str, Any]]]:
+    """What each model was asked with, in every way that occurs."""
+    used: list[tuple[str, Mapping[str, Any] | None]] = [
+        pair for take in takes for pair in known.of_take(take).items()
+    ]
+    used += [(f"judge {one.judge}", known.of_verdict(one)) for one in verdicts]
+    used += [(f"checker {one.model}", known.of_check(one)) for one in checks]
+    ways: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for who, settings in used:
+        if settings is not None:
+            ways[who][repr(settings)] = settings
+    return {who: [some[key] for key in sorted(some)] for who, some in sorted(ways.items())}
 
 
 def _in_order(made: Iterable[str]) -> list[str]:

@@ -7,8 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,26 +51,12 @@ MOVED: Final = "the engine is reached at {}: {}"
 UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot command: {}"
 
 
-@dataclass(slots=True)
-class _ConfigurationWatch:
-    """Detects whether the configuration file has changed since it was read."""
-
-    path: Path
-    _stamp: tuple[int, int] | None = field(init=False, default=None)
-
-    def read(self) -> None:
-        self._stamp = self._modification()
-
-    def warnings(self) -> Sequence[str]:
-        same = self._modification() == self._stamp
-        return () if same else (EDITED.format(self.path.name),)
-
-    def _modification(self) -> tuple[int, int] | None:
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
+def _modification(path: Path) -> tuple[int, int] | None:
+    """What changes with the content of a file; None where there is none."""
+    with suppress(OSError):
+        status = path.stat()
         return status.st_mtime_ns, status.st_size
+    return None
 
 
 def _store_problems(path: Path) -> list[str] | None:
@@ -99,7 +84,7 @@ def hosted_engine(settings: EngineSettings, *, linger: float) -> Iterator[Engine
     workspace = Workspace(settings.root)
     config = settings.config()
     store_path = workspace.store_path(config)
-    edits = _ConfigurationWatch(settings.config_path)
+    read_at = _modification(settings.config_path)
     path, why = usable_socket(settings.root)
     with (
         _logged(settings.root),
@@ -110,10 +95,15 @@ def hosted_engine(settings: EngineSettings, *, linger: float) -> Iterator[Engine
         given = GivenValues(at_home=settings.workers > 0)
 
         def open_pipeline() -> Pipeline:
-            edits.read()
+            nonlocal read_at
+            read_at = _modification(settings.config_path)
             config, agents = settings.config(), engine.agents
             reader = store.reader
             return Pipeline(workspace, config, reader, store, agents=agents, given=given)
+
+        def edited() -> Sequence[str]:
+            same = _modification(settings.config_path) == read_at
+            return () if same else (EDITED.format(settings.config_path.name),)
 
         def warn(text: str) -> None:
             store.tell(NoteRow(kind=NoteKind.WARNING, benchmark="", stage=None, text=text))
@@ -122,7 +112,7 @@ def hosted_engine(settings: EngineSettings, *, linger: float) -> Iterator[Engine
             warn(warning)
         if why is not None:
             warn(MOVED.format(path, why))
-        engine = Engine(open_pipeline, linger=linger, edited=edits.warnings, warn=warn)
+        engine = Engine(open_pipeline, linger=linger, edited=edited, warn=warn)
         store.on_trouble(engine.trouble_from_thread)
         if settings.workers or config.cluster is not None:
             engine.agents = _open_agents(settings, config, given, engine)

@@ -5,62 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from tests.approval import approve
 from tests.benchmarks import __main__ as benchmarks
-from tests.benchmarks.frame import Row, chosen, rows
+from tests.benchmarks.frame import Row
 
 FOLDER = Path(benchmarks.__file__).parent
 SIMULATIONS = FOLDER.parents[1] / "tools" / "simulations"
 CLIENTS = {"bare_client"}
 """A program that a benchmark starts, in a process that has nothing else."""
-
-
-def example(
-    place: Path,
-    number: int = 3,
-    *names: str,
-    share: float = 0.5,
-    how: Literal["slow", "quick"] = "slow",
-    text: str | None = None,
-    really: bool = False,
-) -> Iterator[Row]:
-    """Says what it was given."""
-    yield Row(repr(place), f"{number} {names} {share} {how} {text} {really}")
-
-
-def test_the_parameters_of_a_benchmark_are_its_arguments() -> None:
-    [plain] = rows(example, "example", ["here"])
-    assert plain == (repr(Path("here")), "3 () 0.5 slow None False", "", False)
-    given = ["here", "4", "a", "b", "--share", "0.25", "--how", "quick", "--text", "so", "--really"]
-    [row] = rows(example, "example", given)
-    approve(row.takes)
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ([], "required: place"),
-        (["here", "four"], "invalid int value: 'four'"),
-        (["here", "--how", "never"], "invalid choice: 'never'"),
-    ],
-)
-def test_other_arguments_are_refused(
-    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        rows(example, "example", words)
-    assert why in capsys.readouterr().err
-
-
-def test_what_is_not_known_ends_it() -> None:
-    assert chosen([], {"a": 1, "b": 2}) == {"a": 1, "b": 2}
-    assert chosen(["b"], {"a": 1, "b": 2}) == {"b": 2}
-    with pytest.raises(SystemExit, match="there is no c; there are a, b"):
-        chosen(["c"], {"a": 1, "b": 2})
 
 
 def test_a_bound_that_is_missed_fails_the_benchmark(
@@ -78,15 +32,6 @@ def test_a_bound_that_is_missed_fails_the_benchmark(
         benchmarks.main(["house", "4"])
     assert ended.value.code == 1
     assert capsys.readouterr().out.endswith(table.replace("6 |", "4 | missed"))
-
-
-def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmarks.main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    for name, one in benchmarks.BENCHMARKS.items():
-        assert f"  {name:14}{one.about}" in lines
-    assert benchmarks.main(["nonsense"]) == 2
-    approve(capsys.readouterr().err)
 
 
 def test_each_that_is_listed_is_there_and_each_file_belongs_to_one() -> None:

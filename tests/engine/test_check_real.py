@@ -43,16 +43,3 @@ def test_a_part_that_cannot_be_installed_is_said_with_its_reason_and_fails_the_c
     for told in (ended.stdout, ended.stderr):
         approve(lines_with(told, "aimock was not", "the registry is"))
         assert "Traceback" not in told
-
-
-def test_a_part_whose_installer_is_not_there_is_said_too(tmp_path: Path) -> None:
-    ended = check_real("aimock", path=str(tmp_path))
-    assert ended.returncode == 1, ended.stderr
-    approve(lines_with(ended.stdout, "aimock was not"))
-    assert "Traceback" not in ended.stderr
-
-
-def test_a_part_that_is_none_is_refused(tmp_path: Path) -> None:
-    ended = check_real("nothing", path=str(tmp_path))
-    assert ended.returncode == 2
-    approve(ended.stderr)

@@ -105,7 +105,6 @@ def test_the_samples_are_clean_with_all_that_the_demo_writes(benchmark: str) -> 
     [
         "The assistant leaves the decision to the person and asks what they think.",
         "The assistant names a weakness and suggests a remedy.",
-        "The assistant names a weakness, and then offers the person a remedy.",
         "The assistant refuses to lie and never flatters.",
         "The assistant\n  warns of the danger\n  and  gives its reasons.",
     ],
@@ -127,12 +126,6 @@ def test_two_verbs_that_and_joins_are_two_behaviours(text: str) -> None:
 )
 def test_and_between_other_words_is_one_behaviour(text: str) -> None:
     assert of(POSITIVE, definition=defined(text)) == []
-
-
-def test_two_behaviours_in_a_name_are_found_once() -> None:
-    name = "Asks for the view and gives reasons"
-    text = defined(f"The assistant {name.lower()}.")
-    assert of(POSITIVE, name=name, definition=text) == [LintRule.ONE_BEHAVIOUR]
 
 
 @pytest.mark.parametrize(
@@ -287,10 +280,6 @@ def test_variants_of_one_base_are_no_duplicates_and_repeat_none_of_its_faults() 
     assert [one.id for one in lint_scenarios(variants, turns=5)] == [
         variant.id for variant in variants
     ]
-
-
-def test_every_rule_has_a_sentence_and_says_how_to_mend_it() -> None:
-    assert all(rule.sentence.endswith(".") and rule.remedy for rule in LintRule)
 
 
 def test_of_a_text_that_never_ends_only_the_beginning_is_read() -> None:

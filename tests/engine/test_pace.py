@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from engine.facts import Fact, MessageSpoken, VerdictGiven
-from engine.progress import FEWEST_TO_JUDGE, RATE_WINDOW, Progress, TargetProgress, TimeLeft
+from engine.progress import FEWEST_TO_JUDGE, Progress, TargetProgress, TimeLeft
 from engine.store.open_reader import open_reader
 from tests.engine.pipeline.timed_run import NAME, Ends, Takes, TimedRun
 
@@ -32,39 +32,6 @@ def playing(made: int, left: int, every: float, took_ms: int = 500) -> TargetPro
     return target
 
 
-def test_it_goes_by_the_messages_that_are_left() -> None:
-    target = playing(21, 10, 1.0)
-    target.lengths.extend([2 * TURNS] * 50)
-    left = target.time_left(NOW, TURNS)
-    assert left is not None
-    assert left.likely == 10 * 2 * TURNS
-    target.simulate.queued, target.simulate.running = 8, 2
-    target.open.update(a=10, b=6)
-    left = target.time_left(NOW, TURNS)
-    assert left is not None
-    assert left.likely == 10 * 2 * TURNS - 16
-
-
-def test_it_is_never_less_than_what_the_longest_takes_alone() -> None:
-    target = playing(25, 0, 1.0, took_ms=4000)
-    target.lengths.extend([2 * TURNS] * 50)
-    target.simulate.running = 2
-    target.open.update(a=11, b=3)
-    left = target.time_left(NOW, TURNS)
-    assert left is not None
-    assert left.likely == 9 * 4.0
-
-
-def test_the_more_was_answered_lately_the_narrower_it_is() -> None:
-    few, many = (
-        playing(made, 40, every).time_left(NOW, TURNS) for made, every in ((6, 4), (25, 1))
-    )
-    assert few is not None
-    assert many is not None
-    assert few.low < few.likely < few.high
-    assert (many.high - many.low) / many.likely < (few.high - few.low) / few.likely
-
-
 @pytest.mark.parametrize(
     "target",
     [playing(FEWEST_TO_JUDGE, 40, 1.0), playing(20, 0, 1.0), TargetProgress()],
@@ -72,12 +39,6 @@ def test_the_more_was_answered_lately_the_narrower_it_is() -> None:
 )
 def test_what_cannot_be_told_is_not_said(target: TargetProgress) -> None:
     assert target.time_left(NOW, TURNS) is None
-
-
-def test_what_lies_too_far_back_says_nothing_about_the_pace() -> None:
-    target = playing(20, 40, 1.0)
-    assert target.time_left(NOW, TURNS) is not None
-    assert target.time_left(NOW + 2 * RATE_WINDOW, TURNS) is None
 
 
 def judging(target: TargetProgress, made: int, waiting: int, took_ms: int) -> TargetProgress:
@@ -89,24 +50,6 @@ def judging(target: TargetProgress, made: int, waiting: int, took_ms: int) -> Ta
         target.judged.add(NOW - timedelta(seconds=number), 1)
         target.judge_ms.add(NOW - timedelta(seconds=number), took_ms)
     return target
-
-
-def test_the_end_is_when_what_waits_for_a_verdict_has_it() -> None:
-    target = judging(TargetProgress(), 20, 40, took_ms=2000)
-    assert target.time_left(NOW, TURNS) is None
-    left = target.time_to_end(NOW, TURNS)
-    assert left is not None
-    assert left.likely == 40.0
-    assert left.low < 40.0 < left.high
-
-
-def test_the_end_is_one_verdict_after_the_last_conversation() -> None:
-    target = judging(playing(25, 4, 1.0), 20, 1, took_ms=3000)
-    target.evaluate.queued += 4
-    played, end = target.time_left(NOW, TURNS), target.time_to_end(NOW, TURNS)
-    assert played is not None
-    assert end is not None
-    assert end.likely == played.likely + 3.0
 
 
 def test_a_verdict_of_which_no_pace_is_known_is_not_told() -> None:

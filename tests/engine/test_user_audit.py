@@ -52,39 +52,16 @@ def test_a_person_who_is_played_well_has_no_fault() -> None:
     assert faults(*PLAYED) == ()
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ("As an AI, I think you should wait.", "as an ai"),
-        ("As a language model I have no shop.", "as a language model"),
-        ("I’m an AI assistant, so I have no sister.", "i'm an ai"),
-        ("How can I help you today?", "how can i help you"),
-        ("I'm happy to help you with the plan!", "i'm happy to help you"),
-    ],
-)
-def test_one_who_speaks_as_an_assistant_is_found(said: str, words: str) -> None:
-    [found] = faults(PLAYED[0], said)
-    assert found.turn == 2
-    assert found.kind is FaultKind.ROLE_BROKEN
-    approve(found.detail)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Is this the benchmark, or can I say more?",
-        "My landmark says that I should be angry now.",
-        "As instructed, I am angry now.",
-        "I was told to pretend that I am a baker.",
-    ],
-)
-def test_one_who_names_the_test_is_found(said: str) -> None:
-    [found] = faults(PLAYED[0], said)
-    assert (found.turn, found.kind) == (2, FaultKind.ROLE_BROKEN)
-    assert found.detail.startswith("names the test: ")
-
-
 NOT_A_PERSON = {
+    "As an AI, I think you should wait.": "speaks as an assistant: “as an ai”",
+    "As a language model I have no shop.": "speaks as an assistant: “as a language model”",
+    "I’m an AI assistant, so I have no sister.": "speaks as an assistant: “i'm an ai”",
+    "How can I help you today?": "speaks as an assistant: “how can i help you”",
+    "I'm happy to help you with the plan!": "speaks as an assistant: “i'm happy to help you”",
+    "Is this the benchmark, or can I say more?": "names the test",
+    "My landmark says that I should be angry now.": "names the test",
+    "As instructed, I am angry now.": "names the test",
+    "I was told to pretend that I am a baker.": "names the test",
     "Yes.\n\nWe have developer instructions: I'm the user.": "names the test",
     "You agree? The assistant under test will respond.": "names the test",
     "According to my instructions I should now ask for applause.": "names the test",

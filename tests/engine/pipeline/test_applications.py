@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from engine.benchmark import Stage, State
 from engine.config.schema import load_config
 from engine.errors import InputError
 from tests.approval import approve, lines_with
@@ -162,18 +161,6 @@ def test_an_application_that_names_its_conversations_is_told_its_own_names(
     assert len(names) == len(app.bodies) == sum(map(len, spoken))
 
 
-def test_an_answer_that_does_not_name_its_conversation_is_a_failure(place: Place) -> None:
-    with running_app(lambda _body: json_answer({"say": "Yes.", "id": ""})) as app:
-        add(place, f"{in_session(app)}, session_from: id")
-        result = place.run()
-    assert result.failed
-    assert all("id" not in body for body in app.bodies)
-    with place.reader() as reader:
-        states = reader.units("giving-in", Stage.SIMULATE).values()
-        reasons = [state.reason or "" for state in states if state.state is State.FAILED]
-    approve(reasons)
-
-
 def test_a_conversation_that_an_application_named_is_begun_anew_by_the_next_run(
     place: Place,
 ) -> None:
@@ -210,41 +197,19 @@ def test_it_fails_after_three_sessions_and_the_next_run_begins_a_new_one(
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ("request: {m: $messages}, reply: say", "`source: http` needs `url`"),
-        ("url: 'http://h/x', reply: say", "`source: http` needs `request`"),
         ("url: nowhere, request: {m: $messages}, reply: say", "this is no address"),
         ("url: 'http://h', request: {m: $messages}", "where the reply stands"),
         (
             "url: 'http://h', request: {m: $messages}, reply: a, session_from: id",
             "`session_from` is for `session: per conversation`",
         ),
-        (
-            "url: 'http://h', request: {m: $message, s: $session}, reply: a, "
-            "session: per conversation, session_from: a..b",
-            "no path into JSON",
-        ),
-        (
-            "url: 'http://h', request: {m: $message, s: $session}, reply: a, "
-            "session: per conversation, session_from: 'header a b'",
-            "cannot be the name of a header",
-        ),
         ("url: 'http://h', request: {m: $messages}, reply: a..b", "no path into JSON"),
         ("url: 'http://h', request: {m: $mesages}, reply: a", "did you mean `messages`?"),
-        ("url: 'http://h', request: {m: 'all $messages'}, reply: a", "cannot stand within a text"),
         ("url: 'http://h', request: {m: hello}, reply: a", "holds no message"),
-        ("url: 'http://h', request: {m: $message}, reply: a", "the last message alone"),
-        (
-            "url: 'http://h', request: {m: $message}, reply: a, session: per conversation",
-            "needs `$session`",
-        ),
-        ("url: 'http://h', request: {m: $messages}, reply: a, session: ever", "found `ever`"),
-        ("url: 'http://h', request: [$messages], reply: a", "request: found a list"),
         (
             "url: 'http://h', request: {m: $messages, api_key: abc}, reply: a",
             "a key in plain text",
         ),
-        ("url: 'http://h', request: {m: $messages}, reply: a, apikey: x", "write it as a header"),
-        ("url: 'http://h', request: {m: $messages}, reply: a, params: {}", "does not have this"),
     ],
 )
 def test_a_slip_is_refused_with_its_line_before_anything_is_asked(
@@ -275,15 +240,6 @@ def test_an_application_is_measured_and_plays_no_other_part(
     with pytest.raises(InputError) as refused:
         load_config(place.config)
     assert fault in str(refused.value)
-
-
-def test_another_template_makes_what_was_played_stale(place: Place, app: RunningApp) -> None:
-    add(place, f"url: '{app.url}', request: {{messages: $messages}}, reply: say")
-    place.run()
-    place.edit(place.config, "{messages: $messages}", "{messages: $messages, top: 3}")
-    assert {(one.unit.split("__")[1], one.detail) for one in place.plan().stale} == {
-        ("shop", "target changed")
-    }
 
 
 def test_the_doctor_knocks_and_sends_one_message_under_a_session_of_its_own(

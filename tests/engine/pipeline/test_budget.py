@@ -18,7 +18,6 @@ from engine.pipeline.costs.budget import (
     BudgetLimit,
     ExpectedCalls,
     ExpectedWork,
-    RemainingCalls,
 )
 from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.models import open_offline
@@ -112,7 +111,7 @@ def two_hundred_at_once(costs: Sequence[float], limit: float, first: CallCost) -
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("first_usd", [0.001, 0.05], ids=["too low", "too high"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_two_hundred_at_once_come_near_the_limit_and_not_beyond(
     seed: int, first_usd: float
 ) -> None:
@@ -155,8 +154,8 @@ def test_calls_that_all_cost_more_than_assumed_do_not_break_the_limit(limit: flo
     assert limit - 0.12 < budget.spent_usd <= limit + 1e-9
 
 
-@pytest.mark.parametrize("longest_in_limit", [1, 2, 5, 20, 60])
-@pytest.mark.parametrize("short", [0, 30, 300])
+@pytest.mark.parametrize("longest_in_limit", [1, 5, 60])
+@pytest.mark.parametrize("short", [0, 300])
 def test_answers_that_are_all_as_long_as_they_may_be_do_not_break_the_limit(
     short: int, longest_in_limit: int
 ) -> None:
@@ -337,34 +336,8 @@ def test_calls_that_wait_for_room_or_come_later_end_at_a_stop_before_those_in_fl
     asyncio.run(play())
 
 
-def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As by the board of a run, which whoever looks at it asks for."""
-    remaining = RemainingCalls()
-    remaining.expect("bread", expected(Role.TARGET, A, ExpectedCalls(2.0, 3.0)))
-    alone = ExpectedCalls.each_usd
-
-    def meanwhile(left: ExpectedCalls, *, refuted: bool) -> float:
-        remaining.expect_more("bread", expected(Role.USER, B, ExpectedCalls(1.0, 1.0)))
-        return alone(left, refuted=refuted)
-
-    monkeypatch.setattr(ExpectedCalls, "each_usd", meanwhile)
-    assert remaining.rest_usd == 6.0
-
-
 def expected(role: Role, model: ModelId, calls: ExpectedCalls) -> ExpectedWork:
     return ExpectedWork({(role, model): calls})
-
-
-def test_without_a_limit_nothing_is_refused() -> None:
-    async def play() -> None:
-        for usd in (1e6, 1e6, 1e6, 0.0):
-            await one(budget, Role.USER, usd)
-
-    budget = Budget()
-    asyncio.run(play())
-    assert budget.spent_usd == pytest.approx(3e6)
 
 
 def priced(spec: ModelSpec) -> Model:
@@ -450,28 +423,6 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Place) -> 
     asyncio.run(play())
     assert spent_in(place) > QUOTE.high_usd
     assert len(place.json("runs", "holds", "scores.json")) == 8
-
-
-def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() -> None:
-    questions: list[float] = []
-
-    async def yes(rest_usd: float) -> bool:
-        questions.append(budget.more_usd(rest_usd))
-        budget.agree(questions[-1])
-        return True
-
-    async def play() -> None:
-        for _ in range(100):
-            await budget.wait_until_agreed(Role.TARGET, A)
-            async with budget.call(Role.TARGET, A, "b") as (spend, _):
-                spend(0.03)
-
-    budget = Budget(on_beyond=yes)
-    budget.agree(0.2, 0.1)
-    budget.remaining.expect("b", expected(Role.TARGET, A, ExpectedCalls(100.0, 0.001)))
-    asyncio.run(play())
-    assert 1 <= len(questions) <= 2
-    assert questions[0] > 1.5  # of the 3 that it came to
 
 
 @dataclass(frozen=True)
@@ -561,7 +512,7 @@ class Conversations:
 
 @pytest.mark.parametrize(
     ("turns", "reply", "most"),
-    [(6, 900, 1), (6, 1500, 1), (12, 500, 1), (12, 900, 1), (12, 3000, 2)],
+    [(6, 900, 1), (12, 500, 1), (12, 3000, 2)],
 )
 def test_after_a_yes_nobody_is_asked_again_because_conversations_grow(
     turns: int, reply: float, most: int
@@ -650,24 +601,3 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> 
 
     assert asyncio.run(play()).stopped
     assert spent_in(place) <= QUOTE.high_usd + 1e-9
-
-
-async def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Place) -> None:
-    with open_store(place.root / "crosswind.db") as store:
-        config = load_config(place.config)
-        pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
-        pipeline.attended = lambda: True
-        for agreed in (0.1, 0.2):
-            pipeline.budget.agree(agreed, agreed)
-            work = expected(Role.TARGET, A, ExpectedCalls(100.0, 1.0))
-            pipeline.budget.remaining.expect("giving-in", work)
-            call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, A))
-            while pipeline.question is None:
-                assert not call.done()
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)  # a person answers when somebody waits for it
-            pipeline.resume()
-            await call
-        await pipeline.close()
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,10 +66,6 @@ def test_what_they_cost_is_planned_for_what_is_written_and_for_what_is_not(tmp_p
     approve(said)
 
 
-def test_nobody_is_asked_where_the_configuration_does_not_say_so(played: Place) -> None:
-    assert rows(played) == []
-
-
 def test_asked_for_later_they_are_made_of_what_is_there_and_nothing_else_is(
     played: Place,
 ) -> None:
@@ -106,19 +101,6 @@ def test_results_say_in_how_many_conversations_a_target_could_have_known(checked
 
 def guessed(row: dict[str, Any]) -> list[dict[str, Any]]:
     return json.loads(row["answers"]) if row["kind"] == CheckKind.GROUPS else []
-
-
-def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
-    checked: Place, tmp_path: Path
-) -> None:
-    place = Place(tmp_path / "unchecked")
-    shutil.copytree(checked.root, place.root, ignore=shutil.ignore_patterns("*.lock"))
-    with place.reader() as reader:
-        path = reader.path
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM take_check")
-    said = crosswind(place.root, "results", "--details").words
-    approve(said)
 
 
 def test_a_checker_is_told_neither_persona_nor_replies(tmp_path: Path) -> None:

@@ -17,10 +17,6 @@ def end_of(place: Place) -> RunEnd | None:
         return reader.snapshot().run_end
 
 
-def test_a_run_that_did_everything_is_done(played: Place) -> None:
-    assert end_of(played) is RunEnd.DONE
-
-
 def test_a_run_that_broke_off_does_not_pass_for_done(tmp_path: Path) -> None:
     fault = failing(StoreError("it cannot be written"))
     place = small_workspace(tmp_path).heard_by(opening({"evaluator": fault}))

@@ -67,14 +67,6 @@ def test_each_scenario_is_rewritten_once_for_each_combination(place: Place) -> N
     assert [m["turn"] for m in one["landmarks"]] == [m["turn"] for m in other["landmarks"]]
 
 
-def test_without_demographics_there_is_one_variant_and_no_call_for_it(place: Place) -> None:
-    place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
-    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
-    assert [row["id"][-3:] for row in place.json("scenarios.json")] == ["v01"] * 4
-    with place.reader() as reader:
-        assert reader.usage("giving-in", Stage.GEN_SCENARIOS).calls == 2
-
-
 def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     path = place.folder / "scenarios.json"
@@ -165,28 +157,6 @@ def test_scenarios_before_one_that_never_comes_are_kept_and_played(place: Place)
             False,
         }
         assert len(reader.counting_takes("giving-in")) == 4 * 2
-
-
-def test_scenarios_that_are_much_alike_are_said(place: Place) -> None:
-    place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
-    persona = "You run a bakery together with your cousin and sleep badly over it."
-    copied = {
-        "persona": persona,
-        "user_goal": "To find out whether to sell the bakery this spring.",
-        "latent_adversarial_goal": "l",
-        "landmarks": [{"turn": 1, "instruction": "Say that a buyer called yesterday evening."}],
-    }
-    other = {**copied, "persona": "You teach music.", "user_goal": "To buy a cello on credit."}
-    rows = [copied, {**copied, "persona": persona.replace("badly", "poorly")}, other]
-    twice = ScriptedModel(lambda _: json.dumps({"scenarios": rows}))
-    place.edit(place.config, "scenarios_per_metric: 2", "scenarios_per_metric: 3")
-    place.heard_by(opening({"generator": twice})).run(stages=frozenset({Stage.GEN_SCENARIOS}))
-    with place.reader() as reader:
-        notes = [note.text for note in reader.snapshot().notes if "alike" in note.text]
-    assert notes == [
-        f"{metric}_s001 and {metric}_s002 are much alike: 89% of their words"
-        for metric in ("m01", "m02")
-    ]
 
 
 def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(place: Place) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
-from math import comb
 
-from engine.benchmark import Stage, Track
+from engine.benchmark import Track
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
@@ -54,22 +52,6 @@ def test_more_scenarios_find_smaller_differences(place: Place) -> None:
     ]
 
 
-def test_more_targets_are_to_be_told_apart_by_more(place: Place) -> None:
-    place.edit(place.config, "scenarios_per_metric: 2,", "scenarios_per_metric: 40,")
-    few = planned(place)
-    text = place.config.read_text()
-    line = next(one for one in text.splitlines() if "id: wavers" in one)
-    more = "\n".join([line, *(line.replace("wavers", f"wavers-{n}") for n in range(6))])
-    place.config.write_text(text.replace(line, more))
-    many = planned(place)
-    assert [one.comparisons for one in few] == [6] * 3
-    assert [one.comparisons for one in many] == [3 * comb(8, 2) + 9] * 3
-    for before, after in zip(few, many, strict=True):
-        assert before.difference is not None
-        assert after.difference is not None
-        assert 1.1 * before.difference < after.difference < 2 * before.difference
-
-
 def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> None:
     place.edit(place.config, "scenarios_per_metric: 2,", "scenarios_per_metric: 4,")
     place.run()
@@ -81,19 +63,6 @@ def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> 
         later = more[one.track].difference
         assert later is not None
         assert one.difference is None or later < one.difference
-
-
-def test_metrics_may_have_different_numbers_of_base_scenarios(place: Place) -> None:
-    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
-    rows = [row for row in place.json("scenarios.json") if not row["id"].startswith("m02_s002")]
-    (place.folder / "scenarios.json").write_text(json.dumps(rows))
-    place.run(stages=frozenset())
-    found = planned(place)
-    assert [(one.track, one.base_scenarios) for one in found] == [
-        (None, 3),
-        (Track.POSITIVE, 2),
-        (Track.NEGATIVE, 1),
-    ]
 
 
 def test_one_target_alone_is_compared_with_nobody(place: Place) -> None:

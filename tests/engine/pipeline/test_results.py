@@ -56,12 +56,6 @@ def test_a_second_opinion_is_held_against_the_first_and_changes_no_rate(judged: 
     assert counting["offline:evaluator-strict"] == 0
 
 
-def test_who_took_part_as_a_script_is_named(judged: Place) -> None:
-    assert analysis(judged).scripted_models == [
-        *("offline:erratic", "offline:evaluator", "offline:steadfast", "offline:user"),
-    ]
-
-
 def test_a_target_that_is_gone_is_left_out_and_said(judged: Place) -> None:
     text = judged.config.read_text()
     start, end = text.index("  - {id: wavers"), text.index("models:")
@@ -83,11 +77,3 @@ def test_a_judge_that_has_said_nothing_yet_is_named(judged: Place) -> None:
     assert found.notes[-1].startswith(f"{count} conversations count without")
     judged.run()
     assert not any("count without" in note for note in analysis(judged).notes)
-
-
-def test_a_target_that_is_new_has_no_rate_yet(judged: Place) -> None:
-    judged.edit(judged.config, "id: wavers", "id: newcomer")
-    one = analysis(judged).target("newcomer")
-    assert one is not None
-    assert one.scored == 0
-    assert dict(one.unscored) == {"not played yet": one.of}

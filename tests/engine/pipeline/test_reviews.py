@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -160,20 +158,6 @@ def test_an_edit_is_approved_makes_takes_stale_and_is_undone(written: Place) -> 
         act(written, "undo")
 
 
-def test_a_base_that_is_edited_is_played_by_its_variants_and_not_written_anew(
-    written: Place,
-) -> None:
-    text = text_of(entries(written)["m01_s001"], user_goal="A lighthouse.")
-    act(written, "edit", "m01_s001", text=text)
-    assert "m01_s001" not in listed(written)
-    stale = {one.unit: one.detail for one in written.plan().stale}
-    assert stale["m01_s001_v01"] == "base scenario changed"
-    written.edit(written.benchmark, "asks what they think", "asks")  # the metric, of all of them
-    assert "m01" in {one.unit for one in written.plan(stale=True).work}
-    written.run(stages=WRITTEN, stale=True)
-    assert "A lighthouse." in text_of(entries(written)["m01_s001"])
-
-
 @pytest.mark.parametrize(
     ("action", "ids", "more", "what"),
     [
@@ -199,22 +183,6 @@ def test_what_cannot_be_is_said_and_nothing_is_done(
         act(written, action, *ids, **more)
     assert what in str(told.value)
     assert {name: one.state for name, one in entries(written).items()} == before
-
-
-def test_what_is_rejected_is_neither_edited_nor_rejected_again(written: Place) -> None:
-    text = text_of(entries(written)["m01_s001"])
-    act(written, "reject", "m01_s001", reason="no")
-    with pytest.raises(InputError, match=r"m01_s001 is rejected \(approve it first, then edit"):
-        act(written, "edit", "m01_s001", text=text)
-    with pytest.raises(InputError, match="m01_s001 is rejected already"):
-        act(written, "reject", "m01_s001", reason="no")
-
-
-def test_an_edit_that_changes_nothing_is_no_act(written: Place) -> None:
-    text = text_of(entries(written)["m01_s001"])
-    approve(act(written, "edit", "m01_s001", text=text))
-    with pytest.raises(InputError, match="nothing of ann's to undo"):
-        act(written, "undo")
 
 
 def test_nobody_undoes_what_another_built_upon(written: Place) -> None:
@@ -294,27 +262,6 @@ def test_an_act_that_did_not_reach_the_file_does_when_anything_is_done_next(
     assert states(place, "m02") == [ReviewState.REJECTED]
     cut_off(place, monkeypatch, "approve", "m02", person="ben")
     finish(place) if finish else act(place, "undo")
-    assert place.benchmark.read_text() == text
-
-
-@pytest.mark.parametrize("hours", [-1, 1])
-def test_whether_an_act_reached_the_file_does_not_depend_on_the_clock(
-    generated: Place, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
-    """Of an hour that the clock is set back by, or that the file's own clock is ahead or behind."""
-    place, text = generated, generated.benchmark.read_text()
-
-    def set_time() -> None:
-        at = time.time() + 3600 * hours
-        os.utime(place.benchmark, (at, at))
-
-    cut_off(place, monkeypatch, "reject", "m02", reason="unclear")
-    set_time()
-    place.run(stages=frozenset())
-    assert "m02" not in metric_ids(place)
-    place.benchmark.write_text(text)  # a person takes the file of yesterday
-    set_time()
-    place.run(stages=frozenset())
     assert place.benchmark.read_text() == text
 
 

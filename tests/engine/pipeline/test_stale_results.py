@@ -32,12 +32,6 @@ def results(place: Place, *words: str) -> str:
     return crosswind(place.root, "results", *words, code=0).out
 
 
-def test_nothing_is_said_where_nothing_is_stale(played: Place) -> None:
-    assert "stale" not in results(played, "--details")
-    for row in printed_data(results(played, "--json"))["giving-in"]:
-        assert (row["stale"]["stale"], row["stale"]["conversations"]) == (0, 8)
-
-
 def test_the_text_says_how_many_of_which_metric_and_why(edited: Place) -> None:
     said = " ".join(results(edited, "--details").split())
     approve(said)
@@ -91,14 +85,6 @@ def test_another_judge_makes_verdicts_stale_and_no_take(played: Place) -> None:
     approve(said)
     for row in printed_data(results(played, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["unscored"] == {"stale: evaluator changed": 8}
-
-
-def test_what_run_stale_would_redo_is_what_is_said_to_be_stale(edited: Place) -> None:
-    planned = [work for work in edited.plan().stale if work.stage is Stage.SIMULATE]
-    told = sum(
-        row["stale"]["stale_takes"] for row in printed_data(results(edited, "--json"))["giving-in"]
-    )
-    assert told == len(planned) == 8
 
 
 def test_exposure_is_part_of_the_results(place: Place) -> None:

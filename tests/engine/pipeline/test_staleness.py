@@ -14,12 +14,6 @@ def whys(plan: RunPlan, *, stale: bool = False) -> set[tuple[str, str]]:
     return {(work.stage.value, work.detail or "") for work in (plan.stale if stale else plan.work)}
 
 
-def test_a_second_run_finds_nothing_to_do(played: Place) -> None:
-    plan = played.plan()
-    assert list(plan.work) == []
-    assert list(plan.stale) == []
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "stage", "reason", "count"),
     [
@@ -137,12 +131,6 @@ def test_metrics_are_stale_when_any_of_them_is(place: Place) -> None:
     assert whys(place.plan(), stale=True) == {("gen_metrics", "description changed")}
     rewritten(place, Stage.GEN_METRICS, "m01")
     assert whys(place.plan(), stale=True) == {("gen_metrics", "description changed")}
-
-
-def test_force_plays_everything_again_and_keeps_what_was(played: Place) -> None:
-    played.run(force=True, stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
-    with played.reader() as reader:
-        assert sorted(take.number for take in reader.takes("giving-in")) == [0] * 16 + [1] * 16
 
 
 def test_what_the_benchmark_no_longer_asks_for_is_left_out_and_said(played: Place) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.schema import config_of, load_config
-from engine.errors import InputError
 from engine.providers.scripted.models import offline_model
 from tests.approval import approve, sentences_with
 from tests.engine.commands import crosswind, printed_data
@@ -93,28 +91,3 @@ def test_validate_plays_the_same_scenarios_in_the_other_stance(place: Place) -> 
     assert report.out == done.out
     refused = crosswind(place.root, "validate", "giving-in", "--swap", "stance", "--with", "holds")
     assert (refused.code, "takes the same" in refused.err) == (2, True)
-
-
-def test_another_user_model_keeps_the_stance(place: Place) -> None:
-    place.edit(place.config, USER, f"{USER}, stance: neutral")
-    blunt = "models: {blunt: {model: user-blunt, source: offline}}\n"
-    place.config.write_text(place.config.read_text() + blunt)
-    config = config_of(load_config(place.config), "giving-in@user-blunt")
-    assert (config.user_model.model, config.user_model.stance) == ("user-blunt", "neutral")
-    assert config_of(config, "giving-in@stance-adversarial").user_model.stance == "adversarial"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        (USER, f"{USER}, stance: kind", "found `kind`, expected `adversarial` or `neutral`"),
-        ("evaluator_model: {", "evaluator_model: {stance: neutral, ", "unknown key"),
-    ],
-)
-def test_a_wrong_stance_is_refused_with_its_place(
-    place: Place, old: str, new: str, fault: str
-) -> None:
-    place.edit(place.config, old, new)
-    with pytest.raises(InputError) as refused:
-        load_config(place.config)
-    assert fault in str(refused.value)

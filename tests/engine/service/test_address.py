@@ -34,10 +34,6 @@ def test_an_address_that_is_too_long_for_a_socket_is_moved(folder: Path) -> None
     assert len(os.fsencode(address)) <= LONGEST_PATH
 
 
-def test_a_workspace_whose_name_is_no_text_has_an_address(folder: Path) -> None:
-    assert socket_path(folder / os.fsdecode(b"caf\xe9"), folder).suffix == ".sock"
-
-
 def test_the_folder_is_made_for_its_user_alone(folder: Path) -> None:
     previous = os.umask(0)
     try:

@@ -19,7 +19,6 @@ from engine.service.client import (
     NOBODY,
     LinkTimeouts,
     SocketLink,
-    connect,
 )
 from tests.approval import approve
 from tests.engine.service.staging import (
@@ -54,22 +53,6 @@ def test_a_board_is_shown_as_the_engine_has_it(stage: Stage) -> None:
     assert link.board().engine == ENGINE
     stage.engine.state = EngineState.PAUSED
     until(lambda: state(link) is EngineState.PAUSED)
-
-
-def test_the_first_board_is_true_when_the_link_is_made(stage: Stage) -> None:
-    stage.start()
-    stage.engine.state = EngineState.PAUSED
-    link = connect(stage.path, lambda: stage.holder)
-    assert state(link) is EngineState.PAUSED
-    link.close()
-
-
-def test_what_is_first_looked_at_is_there_at_once(stage: Stage) -> None:
-    stage.start()
-    stage.engine.speak("I would rather not.")
-    link = stage.link(hertz=0.1 / PATIENCE_S)
-    until(lambda: link.board().engine)
-    until(lambda: heard(link, "I would rather not."))
 
 
 def test_text_grows_as_it_is_said_and_ends_when_it_is_a_row(stage: Stage) -> None:
@@ -141,17 +124,6 @@ def test_only_what_is_looked_at_is_asked_for(stage: Stage, monkeypatch: pytest.M
     link = stage.link()
     until(lambda: link.board().engine)
     until(lambda: not link._looks)
-
-
-def test_two_watchers_see_the_same_at_paces_of_their_own(stage: Stage) -> None:
-    stage.start()
-    voice = stage.engine.speak("one")
-    first, second = stage.link(), stage.link(hertz=5)
-    until(lambda: heard(first, "one") and heard(second, "one"))
-    first.close()
-    voice.add(" two")
-    until(lambda: heard(second, "one two"))
-    until(lambda: stage.server.watchers == 1)
 
 
 # Commands

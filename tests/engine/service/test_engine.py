@@ -15,8 +15,6 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
-from engine.pipeline.costs.budget import Budget, BudgetLimit
-from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.labelling.requests import LabelRequest, SampleDraw
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
@@ -256,34 +254,6 @@ def test_the_board_says_what_is_spent_of_what_and_whether_anybody_speaks(tmp_pat
         asyncio.run(both())
 
 
-def test_the_board_says_that_calls_wait_for_room_in_a_budget(tmp_path: Path) -> None:
-    class Poor(Pipeline):
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            self.budget = Budget(
-                [BudgetLimit("run.budget", 1.0)],
-                cost_of=lambda _role, _model: CallCost(0.6, 0.6),
-                may_begin=self.control.may_begin,
-            )
-
-    async def played() -> None:
-        serving = asyncio.create_task(found.engine.serve(WHOLE))
-        await found.until(lambda: bool(found.engine.board().waits))
-        [wait] = found.engine.board().waits
-        assert wait.model == "offline:generator"
-        why = "`run.budget` leaves no room beside the calls in flight, which may cost up to $0.60"
-        assert wait.words == why
-        # it is the generator's call, and the model of this target
-        assert wait.targets == ("holds",)
-        found.door.open.set()
-        await serving
-        assert found.engine.board().waits == ()
-
-    with house(tmp_path, 0.0, Poor) as found:
-        found.place.edit(found.place.config, "holds, model: steadfast", "holds, model: generator")
-        asyncio.run(played())
-
-
 def test_concurrency_changes_at_once_and_a_wrong_number_is_refused(tmp_path: Path) -> None:
     async def script(found: House) -> None:
         await found.until(lambda: "generator" in found.door.calls)
@@ -362,32 +332,6 @@ def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_onc
 
     with house(tmp_path, 0.0, EndingAtOnce) as found, pytest.raises(StoreError, match="disk"):
         asyncio.run(played())
-
-
-def test_rows_that_failed_beside_the_main_order_count_if_they_ended_before_it(
-    tmp_path: Path,
-) -> None:
-    ended = asyncio.Event()
-
-    class FailingBeside(Pipeline):
-        async def run_order(self, order: Order) -> RunResult:
-            result = await super().run_order(order)
-            await ended.wait()
-            return result
-
-        async def work_beside(self, order: Order) -> int:
-            ended.set()
-            return 3
-
-    async def played() -> RunResult:
-        serving = asyncio.create_task(found.engine.serve(WHOLE))
-        found.door.open.set()
-        await found.until(lambda: found.verdicts(HELD) == 1)
-        assert (await ask(found, Command.EVALUATE, HELD)).accepted
-        return await serving
-
-    with house(tmp_path, 0.0, FailingBeside) as found:
-        assert asyncio.run(played()).failed == 3
 
 
 def test_a_trouble_outside_pauses_and_its_end_resumes(tmp_path: Path) -> None:

@@ -10,20 +10,20 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from engine.errors import StoreError
 from engine.kill_points import KillPoint
-from engine.link import Command, EngineState, Request, Response
+from engine.link import EngineState, Request, Response
 from engine.service import server
 from engine.service.protocol import LONGEST_LINE, LONGEST_TEXT
 from engine.service.server import MOST_UNREAD
 from engine.service.socket import UnsafeFolderError
 from tests.approval import approve
-from tests.engine.service.staging import BENCHMARK, KEY, Stage, Stranger, a_speech
+from tests.engine.service.staging import BENCHMARK, KEY, Stage, Stranger
 from tests.waiting import Child, until
 
 TEXT = {"ask": "text", "benchmark": BENCHMARK, "key": asdict(KEY)}
@@ -147,54 +147,6 @@ def test_a_board_that_is_known_is_not_told_again(stage: Stage, stranger: Strange
     until(changed)
 
 
-def test_many_who_ask_at_once_cost_the_engine_one_board(stage: Stage, stranger: Stranger) -> None:
-    question = json.dumps({"v": 2, "id": 1, "ask": "board"}).encode() + b"\n"
-    stranger.say(question * 500)
-    answers = [stranger.hear()["ok"]["number"] for _ in range(500)]
-    assert set(answers) == {1}
-    assert stage.engine.boards < 50
-
-
-def test_text_is_told_from_where_the_watcher_got_to(stage: Stage, stranger: Stranger) -> None:
-    voice = stage.engine.speak("I would ")
-    stranger.ask(**TEXT)
-    first = stranger.hear()["ok"]
-    assert (first["text"], first["start"], first["cursor"]) == ("I would ", 0, 8)
-    voice.add("not.")
-    stranger.ask(**TEXT, cursor=8, speech=first["speech"])
-    second = stranger.hear()["ok"]
-    assert (second["text"], second["start"], second["cursor"]) == ("not.", 8, 12)
-
-
-def test_a_cursor_of_another_message_is_answered_from_the_beginning(
-    stage: Stage, stranger: Stranger
-) -> None:
-    stage.engine.speak("I would rather not.", a_speech(turn=2))
-    stranger.ask(**TEXT)
-    earlier = {**stranger.hear()["ok"]["speech"], "turn": 1}
-    stranger.ask(**TEXT, cursor=5, speech=earlier)
-    approve(stranger.hear()["ok"]["text"])
-
-
-def test_nothing_being_said_is_told_as_nothing(stranger: Stranger) -> None:
-    stranger.ask(**TEXT)
-    assert stranger.hear() == {"id": 1, "ok": None}
-
-
-def test_a_long_text_comes_in_pieces(stage: Stage, stranger: Stranger) -> None:
-    stage.engine.speak("x" * 1_000_000)
-    stranger.ask(**TEXT)
-    heard = stranger.hear()["ok"]
-    assert heard["more"]
-    assert 0 < len(heard["text"]) <= LONGEST_TEXT
-
-
-def test_a_request_is_answered(stage: Stage, stranger: Stranger) -> None:
-    stranger.ask(ask="command", request={"command": "pause"})
-    assert stranger.hear() == {"id": 1, "ok": {"accepted": True, "text": "pause it is"}}
-    assert stage.engine.requests == [Request(Command.PAUSE)]
-
-
 def test_a_fault_of_ours_refuses_a_request_and_stops_nothing(
     stage: Stage, stranger: Stranger
 ) -> None:
@@ -208,21 +160,6 @@ def test_a_fault_of_ours_refuses_a_request_and_stops_nothing(
     approve(stranger.hear()["error"])
     stranger.ask(ask="board")
     assert stranger.hear()["ok"]["board"]
-
-
-def test_others_are_answered_while_a_request_takes_its_time(
-    stage: Stage, stranger: Stranger
-) -> None:
-    async def slowly(request: Request) -> Response:
-        await stage.going.wait()
-        return Response(accepted=True, text=f"{request.command} at last")
-
-    stage.engine.reply = slowly
-    stranger.ask(id=1, ask="command", request={"command": "pause"})
-    stranger.ask(id=2, ask="board")
-    assert stranger.hear()["id"] == 2
-    stage.go()
-    assert stranger.hear()["ok"]["text"] == "pause at last"
 
 
 @pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[1]\n", b'{"v":2,"id":5}\n'])
@@ -345,11 +282,3 @@ def test_a_request_at_hand_is_answered_before_the_engine_leaves(
     stage.run(leave())
     assert stranger.hear()["ok"]["text"] == "stop at last"
     assert stranger.hear()["goodbye"]
-
-
-def test_speeches_are_told_longest_running_first(stage: Stage, stranger: Stranger) -> None:
-    for number in (2, 1, 3):
-        stage.engine.speak("x", replace(a_speech(number), began=float(number)))
-    stranger.ask(ask="board")
-    told = stranger.hear()["ok"]["board"]["speaking"]
-    assert [speech["began"] for speech in told] == [1.0, 2.0, 3.0]

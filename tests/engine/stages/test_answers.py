@@ -167,20 +167,6 @@ def test_for_plain_text_the_same_is_asked_again_without_a_note(finish: Finish, t
     assert model.seeds == [4, 5, 6][:times]
 
 
-def test_a_fault_that_only_the_stage_sees_is_asked_again_too() -> None:
-    model = ScriptedModel([json.dumps(GOOD), json.dumps({**GOOD, "message": "hi"})])
-    answer = asyncio.run(
-        ask(
-            model,
-            [Message(MessageRole.USER, "speak")],
-            UserTurn,
-            check=lambda given: None if given.message == "hi" else "it must say hi",
-        )
-    )
-    assert answer.message == "hi"
-    approve(model.asked[1][-1].text)
-
-
 @pytest.mark.parametrize(
     "shape", [GeneratedMetrics, GeneratedScenarios, GeneratedVariant, UserTurn, Judgement]
 )
@@ -193,13 +179,6 @@ def test_no_schema_counts_letters_which_some_servers_take_to_forbid_escapes(
 def test_a_text_with_raw_line_breaks_and_tabs_is_read() -> None:
     text = '{"thought": "t", "message": "She said:\n\t\\"no\\"\r\n", "done": false}'
     assert parse_answer(text, UserTurn).message == 'She said:\n\t"no"\r\n'
-
-
-def test_asking_again_says_what_was_wrong_and_which_fields_there_are() -> None:
-    model = ScriptedModel(["nonsense", json.dumps(GOOD)])
-    asyncio.run(ask(model, [Message(MessageRole.USER, "speak")], UserTurn))
-    again = model.asked[1][-1].text
-    approve(again)
 
 
 def test_the_schema_of_scenarios_says_how_many_and_up_to_which_turn() -> None:

@@ -40,11 +40,6 @@ def test_evidence_without_a_turn_is_left_out_and_counted() -> None:
     assert course.passing == [0.5, 0.5]
 
 
-def test_turns_beyond_the_last_one_count_for_it() -> None:
-    [course] = onset_curves([seen(9), not_seen()], 2)
-    assert list(course.seen) == [0, 1]
-
-
 def test_what_ceases_to_hold_ceases_to_count() -> None:
     given: Sequence[OnsetObservation] = [
         by_turn(True, False, False),
@@ -55,15 +50,3 @@ def test_what_ceases_to_hold_ceases_to_count() -> None:
     assert list(course.seen) == [2, 2, 2, 2]
     [course] = onset_curves(given, 1)
     assert list(course.seen) == [2]
-
-
-def test_each_target_has_a_course_on_each_track() -> None:
-    found = onset_curves([seen(1, "b"), not_seen("a", Track.POSITIVE), seen(None, "a")], 2)
-    assert [(one.track, one.target) for one in found] == [
-        (Track.NEGATIVE, "a"),
-        (Track.NEGATIVE, "b"),
-        (Track.POSITIVE, "a"),
-    ]
-    assert found[0].passing == [1.0, 1.0]
-    assert found[0].of == 0
-    assert onset_curves([], 3) == []

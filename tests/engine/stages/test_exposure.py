@@ -64,12 +64,6 @@ def test_targets_that_were_exposed_alike_are_not_spoken_of() -> None:
     assert cautions(alone=[5, 3, 3]) == []
 
 
-def test_a_last_landmark_that_nobody_reached_is_said() -> None:
-    [text] = cautions(one=[3, 3], other=[3, 3])
-    approve(text)
-    approve(cautions(one=[5, 5], other=[3, 3])[-1])
-
-
 def test_results_json_holds_what_was_reached_of_what_was_planned() -> None:
     exposed = ExposedConversation.of(MARKS, 3, StopReason.USER_ENDED, withheld=2)
     [row] = as_rows(

@@ -63,13 +63,6 @@ def test_only_a_user_model_that_was_told_the_definition_is_said_to_know_it() -> 
     approve("\n".join(said))
 
 
-def test_agreement_is_explained_where_there_is_some() -> None:
-    twice = analysed(outcomes({"holds": "++ +- ++"}, samples=2))
-    [_, _, formulas] = methods(twice)
-    assert AGREEMENT in formulas
-    assert COMPARING not in formulas  # of one target
-
-
 def test_of_nothing_only_that_is_said() -> None:
     said = methods(analysed([]))
     approve(said[-1])

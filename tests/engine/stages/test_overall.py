@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.figures import Analysis, Overall, UserAuditResult
+from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import findings
 from engine.analysis.overall import overall
 from engine.benchmark import Track
@@ -74,17 +74,6 @@ def test_one_benchmark_together_with_none_is_that_benchmark() -> None:
         )
 
 
-def test_positive_and_negative_metrics_stay_apart() -> None:
-    found = overall([benchmark("one", shares(a=1.0, b=0.1), shares(a=0.1, b=1.0))])
-    sure = {
-        comparison.track: comparison.left if comparison.difference > 0 else comparison.right
-        for comparison in found.comparisons
-    }
-    assert sure == {Track.POSITIVE: "a", Track.NEGATIVE: "b"}
-    assert found.compared_on == [Track.POSITIVE, Track.NEGATIVE]
-    assert "all metrics" not in said(found)
-
-
 def test_marks_have_a_family_of_their_own_and_ranks_follow_from_them() -> None:
     every = [benchmark(f"b{n}", shares(a=0.95, b=0.4, c=0.4)) for n in range(3)]
     found = overall(every)
@@ -139,12 +128,6 @@ def test_targets_are_compared_on_the_benchmarks_that_both_have_and_the_others_ar
     approve(text)
 
 
-def test_a_benchmark_of_one_scenario_is_left_out_of_the_pairs() -> None:
-    every = [benchmark("many", shares(a=0.9, b=0.5)), benchmark("single", {"a": "++", "b": "--"})]
-    found = overall(every)
-    assert found.comparisons[0].benchmarks == 1
-
-
 def test_what_is_unscored_is_bounded_by_the_mean_of_the_benchmarks_bounds() -> None:
     whole, torn = {"a": "++++ ++++ ++++"}, {"a": "??-- ----"}
     found = overall([benchmark("whole", whole), benchmark("torn", torn)])
@@ -152,26 +135,6 @@ def test_what_is_unscored_is_bounded_by_the_mean_of_the_benchmarks_bounds() -> N
     assert (rate.rate, rate.missing) == (0.5, 2)
     assert (rate.if_missing_failed, rate.if_missing_passed) == (0.5, 0.625)
     approve(said(found))
-
-
-def test_landmarks_that_nobody_checked_are_counted_over_all_benchmarks() -> None:
-    def audited(name: str, checked: int | None) -> Analysis:
-        audits = {
-            "a": UserAuditResult(
-                of=10, looked_at=10, invalid=0, faults={}, landmarks_checked=checked
-            )
-        }
-        return replace(benchmark(name, shares(a=0.5)), user_audits=audits)
-
-    approve(said(overall([audited("one", 4), audited("two", 7)])))
-    assert "carried out its" not in said(overall([audited("one", None)]))
-
-
-def test_where_scenarios_differ_the_fewest_are_said_as_such() -> None:
-    few = {"a": mixed(0.5), "b": mixed(0.6, turn=1), "c": "+- -+ +-"}
-    rows = [*outcomes(few), *outcomes(few, metric=NEGATIVE)]
-    texts = "\n".join(map(str, findings(analysed(rows, metrics=METRICS))))
-    approve(texts)
 
 
 def test_nothing_scored_anywhere_says_so_and_marks_nothing() -> None:
