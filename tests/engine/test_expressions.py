@@ -37,7 +37,7 @@ MEGABYTE: Final = 1_000_000
 AT_MOST_S: Final = 0.05
 APART: Final = {
     "engine.store.filesystem._MOUNT_LINE": "what this system itself says of what is mounted",
-    "engine.store.search._WORD": "finds each word, so a megabyte of emoji is a million of them",
+    "engine.store.search._WORD_IN_TEXT": "finds each word: of a megabyte of emoji, a million",
 }
 """Slow where they were looked for all over a foreign text, and why they are not."""
 AT_MOST: Final[Mapping[str, int]] = {
