@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import unified_diff
 from threading import Lock
 from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.commands.people import ReviewCommand
-from engine.cli.console import out, out_json, tell
-from engine.cli.engine_requests import ask_and_follow, asked_of_engine, by_engine_or_here
-from engine.cli.headless import run_headless
-from engine.cli.lines import waiting_sentence
+from engine.cli.console import out, out_json
+from engine.cli.engine_requests import asked_of_engine, by_engine_or_here
 from engine.cli.linting import read_with
 from engine.cli.person_labels import WaitingLabels, person_named, this_account
 from engine.cli.pipelines import writing
-from engine.cli.pricing import confirm_order
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.write_back import metric_text, scenario_text
 from engine.display import one_line
-from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
-from engine.link import Command, Request, WorkRow
-from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.counting import StoredConversations
+from engine.errors import DONE, InputError, Problem
+from engine.link import Command, Request
 from engine.pipeline.files import write_files
-from engine.pipeline.generate import plan_scenarios, rejected_metrics
 from engine.pipeline.order import Order, Rewriting
-from engine.pipeline.planner import Planner
-from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review.acts import LONGEST_REASON
 from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
-from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
-from engine.review import ReviewMode, ReviewRequest, ReviewState
+from engine.pipeline.run import Pipeline, mirror_benchmark, review_benchmark
+from engine.review import ReviewRequest, ReviewState
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
 _SHOWN: Final = 60
@@ -51,10 +42,6 @@ def review(arguments: ReviewCommand) -> int:
     action = _action(arguments)
     if arguments.reason is not None and action is not ReviewAction.REJECT:
         raise InputError(Problem("--reason goes with --reject"))
-    if (arguments.note is not None) != (arguments.generate is not None):
-        raise InputError(Problem("--generate and --note go together"))
-    if arguments.generate is not None and arguments.note is not None:
-        return _generate(session, arguments.generate, arguments.note, arguments)
     if arguments.model is not None:
         return read_with(session, session.benchmarks(_named(arguments)), arguments.model, arguments)
     if action is None:
@@ -86,72 +73,6 @@ def review(arguments: ReviewCommand) -> int:
 
 def _named(arguments: ReviewCommand) -> list[str]:
     return [arguments.benchmark] if arguments.benchmark else []
-
-
-def _generate(session: Session, unit: str, note: str, arguments: ReviewCommand) -> int:
-    """Have the generator rewrite one metric or scenario, and print the difference."""
-    name = session.one_benchmark(arguments.benchmark)
-    before = page_of(session, name)
-    entry = before.entry(unit)
-    if entry is None:
-        hint = "`crosswind review --json` lists all of them"
-        what = f"{name} has no metric or scenario {unit[:100]!r}"
-        raise InputError(Problem(what, hint=hint))
-    by = person_named(arguments.by)
-    order = confirm_order(session, rewriting_order(name, entry, note, by), arguments)
-    if order is None:
-        return STOPPED
-    row = WorkRow(name, order.rewrite[name].unit)
-    if session.holder() is None:
-        session.make_way()
-        infos = session.benchmark_infos([name])
-        result: RunResult | None = run_headless(
-            session.engine_settings, session.store_path, order, infos, plain=True
-        )
-    else:
-        request = Request(Command.RUN, rows=(row,), order=order)
-        result = ask_and_follow(session, request, wait=True, as_json=True)
-    after = page_of(session, name)
-    now = after.entry(entry.id)
-    changes = [] if now is None or now.digest == entry.digest else _changes(entry, now)
-    if arguments.json:
-        out_json("review", [{"said": changes, **page_json(after)}])
-    elif changes:
-        for line in changes:
-            out(line)
-        tell("approve it, `--generate` it again, or `--undo` brings the one before back")
-    else:
-        tell(f"{entry.id} has not changed")
-    if result is not None and result.failed:
-        return FAILED
-    return DONE if changes else STOPPED
-
-
-def _changes(before: ReviewEntry, after: ReviewEntry) -> list[str]:
-    names = (f"{before.id}, as it was", f"{before.id}, as it is now")
-    old, new = text_of(before).splitlines(), text_of(after).splitlines()
-    return list(unified_diff(old, new, *names, lineterm="", n=1))
-
-
-def text_of(entry: ReviewEntry) -> str:
-    """The parts of it that a person may change, as YAML."""
-    if isinstance(entry.content, ScenarioRow):
-        return scenario_text(entry.content.scenario)
-    return metric_text(entry.content.metric)
-
-
-def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) -> Order:
-    """The order for the generator to rewrite it. Raises `InputError` for an empty or too long
-    `note`."""
-    if not 0 < len(note.strip()) <= LONGEST_REASON:
-        what = f"a note to the generator takes 1 to {LONGEST_REASON:,} characters"
-        raise InputError(Problem(what, hint='such as `--note "less dramatic, no illness"`'))
-    is_metric = entry.kind is ReviewKind.METRIC
-    stage = Stage.GEN_METRICS if is_metric else Stage.GEN_SCENARIOS
-    # the row of work: one for all metrics, one for the bases of a metric, one for each variant
-    unit = benchmark if is_metric else entry.metric_id if entry.is_base else entry.id
-    asked = Rewriting(stage, entry.id, unit, note.strip(), person, this_account())
-    return Order((benchmark,), frozenset({stage}), rewrite={benchmark: asked})
 
 
 def have_reviewed(session: Session, asked: ReviewRequest, *, all_files: bool = True) -> str:
@@ -196,12 +117,24 @@ class PersonReview:
         return {name: WaitingLabels.of(self.session, name, self.by()) for name in names}
 
     def text(self, entry: ReviewEntry) -> str:
-        """As `text_of`."""
-        return text_of(entry)
+        """The parts of it that a person may change, as YAML."""
+        if isinstance(entry.content, ScenarioRow):
+            return scenario_text(entry.content.scenario)
+        return metric_text(entry.content.metric)
 
     def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
-        """As `rewriting_order`, by this person. Raises `InputError`."""
-        return rewriting_order(benchmark, entry, note, person_named(self.by()))
+        """The order for the generator to rewrite it. Raises `InputError` for an empty or too long
+        `note`."""
+        if not 0 < len(note.strip()) <= LONGEST_REASON:
+            what = f"a note to the generator takes 1 to {LONGEST_REASON:,} characters"
+            raise InputError(Problem(what, hint="such as: less dramatic, no illness"))
+        is_metric = entry.kind is ReviewKind.METRIC
+        stage = Stage.GEN_METRICS if is_metric else Stage.GEN_SCENARIOS
+        # the row of work: one for all metrics, one for the bases of a metric, one for each variant
+        unit = benchmark if is_metric else entry.metric_id if entry.is_base else entry.id
+        person = person_named(self.by())
+        asked = Rewriting(stage, entry.id, unit, note.strip(), person, this_account())
+        return Order((benchmark,), frozenset({stage}), rewrite={benchmark: asked})
 
     def act(
         self,
@@ -239,50 +172,6 @@ class PersonReview:
 
         with self._one_at_a_time:
             by_engine_or_here(self.session, here, lambda _link: "")  # an engine writes them itself
-
-
-def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
-    """By benchmark, the ids that a person must approve before all of an order can be done."""
-    if session.config.review is not ReviewMode.REQUIRED or not session.store_path.exists():
-        return {}
-    by_benchmark: dict[str, list[str]] = {}
-    with session.reader() as reader:
-        planner = Planner(session.workspace, session.config, reader)
-        for name in order.benchmarks:
-            bench = planner.context(load_definition(session.workspace.definition_path(name)))
-            if waiting := sorted(_held_ids(bench, order, StoredConversations.of(reader, name))):
-                by_benchmark[name] = waiting
-    return by_benchmark
-
-
-def rejected_of(session: Session, order: Order) -> list[str]:
-    """The benchmarks whose metrics are all rejected."""
-    if not session.store_path.exists():
-        return []
-    with session.reader() as reader:
-        planner = Planner(session.workspace, session.config, reader)
-        definitions = (session.workspace.definition_path(name) for name in order.benchmarks)
-        contexts = (planner.context(load_definition(path)) for path in definitions)
-        return [bench.name for bench in contexts if rejected_metrics(bench)]
-
-
-def _held_ids(bench: BenchmarkContext, order: Order, stored: StoredConversations) -> set[str]:
-    ids: set[str] = set()
-    if Stage.GEN_SCENARIOS in order.stages and order.includes_generation(bench.name):
-        ids |= set(plan_scenarios(bench, order).waiting)
-    if Stage.SIMULATE in order.stages:
-        talk = ConversationPlanner(bench, order, stored)
-        ids |= talk.awaiting_approval(asked_conversations(bench, order))
-    return ids
-
-
-def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
-    """Print what a person must approve before a run can go on."""
-    for name, ids in waiting.items():
-        tell(
-            f"{name}: {waiting_sentence(name, ids)}, `crosswind review {name} --approve ID …` "
-            "lets it go on"
-        )
 
 
 def _action(arguments: ReviewCommand) -> ReviewAction | None:

@@ -27,6 +27,7 @@ from engine.cli.lines import (
     rejected_sentence,
     stopped_line,
     tell_failures,
+    waiting_sentence,
     what_next,
 )
 from engine.cli.linting import linted
@@ -46,7 +47,6 @@ from engine.cli.pricing import (
     total_lines,
 )
 from engine.cli.reporting import analyses_of, print_results
-from engine.cli.reviewing import rejected_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, whole_order
 from engine.config.wording import nearest_word
 from engine.config.workspace import BENCHMARKS_FOLDER
@@ -54,9 +54,12 @@ from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.jury import HUMAN
 from engine.link import Command, Request, WorkRow, again_order
 from engine.pipeline.batch_ledger import batch_lines
+from engine.pipeline.generate import rejected_metrics
 from engine.pipeline.order import PILOT_SCENARIOS, Order
+from engine.pipeline.plan import plan_run
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
+from engine.review import ReviewMode
 from engine.service.spawning import EngineJob, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
@@ -353,11 +356,18 @@ def join(prepared: PreparedRun, arguments: RunCommand) -> int:
 
 def held_by_people(session: Session, order: Order, code: int) -> int:
     """Print what waits for a person's approval; returns the exit code, given the run's own."""
-    waiting, rejected = waiting_of(session, order), rejected_of(session, order)
-    tell_waiting(waiting)
-    for name in rejected:
-        tell(rejected_sentence(name))
-    return STOPPED if (waiting or rejected) and code == DONE else code
+    held = False
+    with planning(session) as planner:
+        for bench in planner.contexts(order):
+            is_required = session.config.review is ReviewMode.REQUIRED
+            ids = plan_run(bench, order, with_stale=False).waiting if is_required else ()
+            if ids:
+                lets = f"`crosswind review {bench.name} --approve ID …` lets it go on"
+                tell(f"{bench.name}: {waiting_sentence(bench.name, ids)}, {lets}")
+            if rejected := rejected_metrics(bench):
+                tell(rejected_sentence(bench.name))
+            held = held or bool(ids or rejected)
+    return STOPPED if held and code == DONE else code
 
 
 def tell_next(session: Session, order: Order, last: Stage, *, is_over: bool) -> None:

@@ -46,12 +46,8 @@ class ReviewCommand(CliCommand):
         name="--with",
         one_of="act",
     )
-    generate: str | None = option(
-        "ID", "have the generator write this one again, as --note asks", one_of="act"
-    )
     undo: bool = flag("take back your last decision", one_of="act")
     reason: str | None = option("TEXT", "why these are rejected")
-    note: str | None = option("TEXT", "what the generator should change")
     by: str | None = BY
     yes: bool = YES
     trust: bool = TRUST

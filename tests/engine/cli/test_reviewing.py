@@ -9,6 +9,8 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.cli.engine_handle import EngineHandle
+from engine.cli.reviewing import PersonReview, page_of
+from engine.cli.session import open_session
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Rewriting
 from tests.approval import approve, lines_with
@@ -69,9 +71,6 @@ def test_what_cannot_be_is_said(place: Place) -> None:
         ("--reject", "m01"),
         ("--undo", "--reason", "no"),
         ("--undo", "--by", " "),
-        ("--generate", "m01_s001"),
-        ("--generate", "m09", "--note", "a"),
-        ("--generate", "m01", "--note", "a"),
     ):
         code, _, err = review(place, *words)
         assert code == 2
@@ -100,15 +99,18 @@ def test_an_engine_at_work_takes_it(place: Place) -> None:
 
 def test_a_model_writes_one_again_for_a_note_and_the_one_before_comes_back(place: Place) -> None:
     crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
+    session = open_session(place.root)
     for name in ("m01_s001", "m01_s001_v01"):
         before = place.json("scenarios.json")
-        code, out, err = review(place, "--generate", name, "--note", "no illness")
-        assert (code, f"--- {name}, as it was" in out) == (0, True)
-        approve(err)
-        told = printed_data(review(place, "--json")[1])[0]["rows"]
+        entry = page_of(session, "giving-in").entry(name)
+        assert entry is not None
+        order = PersonReview(session, lambda: "Ann").rewriting("giving-in", entry, "no illness")
+        place.run(stages=order.stages, rewrite=order.rewrite)
+        told = review(place, "--json").json()[0]["rows"]
         row = next(one for one in told if one["id"] == name)
         assert (row["state"], row["reason"]) == ("waits", "no illness")
-        review(place, "--undo")
+        assert place.json("scenarios.json") != before
+        review(place, "--undo", "--by", "Ann")
         assert place.json("scenarios.json") == before
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.benchmark import Stage
+from engine.pipeline.order import Rewriting
 from engine.service import hosting
 from tests.damaged import kinds
 from tests.damaged.kinds import Damage
@@ -69,9 +71,9 @@ def test_a_scenario_of_which_only_an_older_row_can_be_read_comes_back_from_its_f
 ) -> None:
     place = make_place(tmp_path / "place")
     assert said(place, "run", "--headless", "--yes", "--until", "gen_scenarios").code == 0
-    for one in ("m01_s001", "m01_s001_v01"):
-        again = said(place, "review", "giving-in", "--generate", one, "--note", "other", "--yes")
-        assert again.code == 0, str(again)
+    for one, unit in (("m01_s001", "m01"), ("m01_s001_v01", "m01_s001_v01")):
+        asked = Rewriting(Stage.GEN_SCENARIOS, one, unit, "other", "ann", "ann@here")
+        place.run(stages=frozenset({Stage.GEN_SCENARIOS}), rewrite={"giving-in": asked})
     before, explained = everything(place), said(place, "run", "--explain").out
     with closing(sqlite3.connect(place.store)) as connection:
         connection.execute(
