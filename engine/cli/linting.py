@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.benchmark import base_id
 from engine.cli.commands.people import ReviewCommand
@@ -24,7 +23,6 @@ from engine.display import plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import decoded_text, read_regular
 from engine.lint import LintFinding, LintRule, lint_metrics, lint_scenarios
-from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.lint import LintReading, lint_calls, read_by_model
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import with_quote
@@ -34,9 +32,8 @@ from engine.pipeline.scenario_edits import scenarios_path, with_edits
 _JSON: Final = json.JSONDecoder(strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _LocatedFinding:
-    """A finding with its file and line."""
+class LocatedFinding(NamedTuple):
+    """What a rule, or a model, finds in a metric or scenario."""
 
     benchmark: str
     finding: LintFinding
@@ -51,60 +48,59 @@ class _LocatedFinding:
         what = f"{rule}: {self.finding.says}"
         return str(Problem(what, self.path, self.line, key=self.finding.id, hint=rule.remedy))
 
-    @property
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "benchmark": self.benchmark,
-            "file": self.path.as_posix(),
-            "line": self.line,
-            "id": self.finding.id,
-            "rule": self.finding.rule.value,
-            "says": self.finding.says,
-            "mend": self.finding.rule.remedy,
-            "reason": self.reason,
-        }
+
+def split_silenced(
+    findings: Sequence[LocatedFinding],
+) -> tuple[list[LocatedFinding], list[LocatedFinding]]:
+    """Those that stand, and those that `lint_ignore` silences."""
+    standing = [finding for finding in findings if finding.reason is None]
+    return standing, [finding for finding in findings if finding.reason is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Linted:
-    """What rules, and a model if one was asked, find in some benchmarks."""
-
-    benchmarks: int
-    standing: Sequence[_LocatedFinding]
-    silenced: Sequence[_LocatedFinding]
-
-    @property
-    def in_short(self) -> str:
-        head = f"{len(self.standing)} found" if self.standing else "nothing found"
-        silenced = f", {len(self.silenced)} silenced" if self.silenced else ""
-        return f"{head} by the lint rules in {plural(self.benchmarks, 'benchmark')}{silenced}"
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "findings": [finding.as_json for finding in self.standing],
-            "silenced": [finding.as_json for finding in self.silenced],
-        }
+def lint_words(findings: Sequence[LocatedFinding], benchmarks: int) -> str:
+    standing, silenced = map(len, split_silenced(findings))
+    head = f"{standing} found" if standing else "nothing found"
+    rest = f", {silenced} silenced" if silenced else ""
+    return f"{head} by the lint rules in {plural(benchmarks, 'benchmark')}{rest}"
 
 
-def linted(session: Session, names: Sequence[str], read: LintReading | None = None) -> Linted:
-    """What is found in metrics and scenarios as the files have them, with what a model found in
-    `read`. Asks no model. Raises `InputError`."""
-    findings: list[_LocatedFinding] = []
+def lint_json(findings: Sequence[LocatedFinding]) -> dict[str, Any]:
+    rows = [
+        [
+            {
+                "benchmark": one.benchmark,
+                "file": one.path.as_posix(),
+                "line": one.line,
+                "id": one.finding.id,
+                "rule": one.finding.rule.value,
+                "says": one.finding.says,
+                "mend": one.finding.rule.remedy,
+                "reason": one.reason,
+            }
+            for one in some
+        ]
+        for some in split_silenced(findings)
+    ]
+    return {"findings": rows[0], "silenced": rows[1]}
+
+
+def linted(
+    session: Session, names: Sequence[str], read: Sequence[tuple[str, LintFinding]] = ()
+) -> list[LocatedFinding]:
+    """What is found in metrics and scenarios as the files have them, with what a model found by
+    benchmark. Asks no model. Raises `InputError`."""
+    findings: list[LocatedFinding] = []
     problems: list[Problem] = []
-    of_model = [] if read is None else read.findings
     with planning(session) as planner:
         for name in names:
             try:
-                mine = [finding for of, finding in of_model if of == name]
+                mine = [finding for of, finding in read if of == name]
                 findings += _of_benchmark(session, planner, name, mine)
             except InputError as error:
                 problems += error.problems
     if problems:
         raise InputError(problems)
-    standing = [finding for finding in findings if finding.reason is None]
-    silenced = [finding for finding in findings if finding.reason is not None]
-    return Linted(len(names), standing, silenced)
+    return findings
 
 
 def read_with(session: Session, names: Sequence[str], model: str, arguments: ReviewCommand) -> int:
@@ -113,13 +109,13 @@ def read_with(session: Session, names: Sequence[str], model: str, arguments: Rev
     read = _read_by_model(session, names, model, arguments)
     if read is None:
         return STOPPED
-    found = linted(session, names, read)
+    found = linted(session, names, read.findings)
     if arguments.json:
-        out_json("reading", found.as_json)
+        out_json("reading", lint_json(found))
     else:
-        for finding in found.standing:
+        for finding in split_silenced(found)[0]:
             out(str(finding))
-        tell(found.in_short)
+        tell(lint_words(found, len(names)))
     for line in _not_read(read.failed):
         tell(line)
     if read.stopped:
@@ -172,63 +168,35 @@ def _not_read(failed: Sequence[str]) -> Iterator[str]:
 
 def _of_benchmark(
     session: Session, planner: Planner, name: str, read: Sequence[LintFinding]
-) -> list[_LocatedFinding]:
+) -> list[LocatedFinding]:
     """Raises `InputError`."""
     document = read_yaml(session.workspace.definition_path(name))
     definition = definition_of(document)
     bench = with_edits(planner.context(definition))
-    findings = [
-        *_in_metrics(definition, document, session.workspace.root, read),
-        *_in_scenarios(bench, session.workspace.root, read),
-    ]
-    _tell_idle(definition, document, findings)
-    return findings
-
-
-def _in_metrics(
-    definition: Definition, document: YamlDocument, root: Path, read: Sequence[LintFinding]
-) -> Iterator[_LocatedFinding]:
     number = {metric.id: number for number, metric in enumerate(definition.metrics)}
-    path = definition.path.relative_to(root)
-    plain = lint_metrics(definition.metrics)
-    for finding in [
-        *plain,
-        *_not_found_by_rules(plain, [finding for finding in read if finding.id in number]),
-    ]:
-        line = document.key_place(("metrics", number[finding.id], *finding.key)).line
-        yield _LocatedFinding(definition.name, finding, path, line, _reason(definition, finding))
-
-
-def _in_scenarios(
-    bench: BenchmarkContext, root: Path, read: Sequence[LintFinding]
-) -> Iterator[_LocatedFinding]:
-    scenarios = [
-        row.scenario
-        for row in bench.reader.scenarios(bench.name)
-        if row.scenario.metric_id in bench.metrics
-    ]
+    rows = (row.scenario for row in bench.reader.scenarios(name))
+    scenarios = [scenario for scenario in rows if scenario.metric_id in bench.metrics]
     path = scenarios_path(bench)
     text = decoded_text(read_regular(path)) if path.exists() else ""
     spans = _spans_of_scenarios(text)
-    plain = lint_scenarios(scenarios, turns=bench.config.generation.turns)
-    for finding in [
-        *plain,
-        *_not_found_by_rules(
-            plain, [finding for finding in read if finding.id not in bench.metrics]
-        ),
-    ]:
-        line = _line_of(finding, text, spans)
-        yield _LocatedFinding(
-            bench.name, finding, path.relative_to(root), line, _reason(bench.definition, finding)
-        )
-
-
-def _not_found_by_rules(
-    plain: Sequence[LintFinding], read: Sequence[LintFinding]
-) -> Iterator[LintFinding]:
-    """The model's findings that no plain rule has reported for the same row."""
+    plain = [
+        *lint_metrics(definition.metrics),
+        *lint_scenarios(scenarios, turns=bench.config.generation.turns),
+    ]
     by_rules = {(base_id(finding.id), finding.rule) for finding in plain}
-    yield from (finding for finding in read if (base_id(finding.id), finding.rule) not in by_rules)
+    beside = [one for one in read if (base_id(one.id), one.rule) not in by_rules]
+    findings: list[LocatedFinding] = []
+    line: int | None
+    for finding in sorted([*plain, *beside], key=lambda one: one.id not in number):
+        if finding.id in number:
+            at = ("metrics", number[finding.id], *finding.key)
+            file, line = definition.path, document.key_place(at).line
+        else:
+            file, line = path, _line_of(finding, text, spans)
+        file = file.relative_to(session.workspace.root)
+        findings.append(LocatedFinding(name, finding, file, line, _reason(definition, finding)))
+    _tell_idle(definition, document, findings)
+    return findings
 
 
 def _spans_of_scenarios(text: str) -> dict[str, tuple[int, int]]:
@@ -268,11 +236,13 @@ def _reason(definition: Definition, finding: LintFinding) -> str | None:
 
 
 def _tell_idle(
-    definition: Definition, document: YamlDocument, findings: list[_LocatedFinding]
+    definition: Definition, document: YamlDocument, findings: Sequence[LocatedFinding]
 ) -> None:
     """Note every entry of `lint_ignore` that silences nothing: it is outdated, or has a typo."""
     reported = {
-        (name, reading.finding.rule) for reading in findings for name in _names(reading.finding)
+        (name, one.finding.rule)
+        for one in findings
+        for name in (one.finding.id, base_id(one.finding.id))
     }
     for name, rules in definition.lint_ignore.items():
         for rule in map(LintRule, rules):
@@ -280,7 +250,3 @@ def _tell_idle(
                 at = ("lint_ignore", name, rule.value)
                 place = f"{document.path}:{document.key_place(at).line}: {dotted_path(at)}"
                 tell(f"note: {place} silences nothing")
-
-
-def _names(finding: LintFinding) -> set[str]:
-    return {finding.id, base_id(finding.id)}

@@ -30,7 +30,7 @@ from engine.cli.lines import (
     waiting_sentence,
     what_next,
 )
-from engine.cli.linting import linted
+from engine.cli.linting import lint_json, lint_words, linted, split_silenced
 from engine.cli.local_models import require_model
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
@@ -623,10 +623,11 @@ def _explain(session: Session, order: Order, arguments: RunCommand) -> int:
         return REFUSED
     spent = spent_so_far(session)
     found = linted(session, written)
-    failed = FAILED if arguments.strict and found.standing else DONE
+    standing, _ = split_silenced(found)
+    failed = FAILED if arguments.strict and standing else DONE
     code = REFUSED if stops else failed
     if arguments.json:
-        out_json("plan", {**planned_json(planned, session.config, spent), **found.as_json})
+        out_json("plan", {**planned_json(planned, session.config, spent), **lint_json(found)})
         return code
     for priced, power in zip(planned.plans, planned.powers, strict=True):
         out("\n".join(plan_lines(priced, power, every_row=arguments.explain)))
@@ -640,10 +641,10 @@ def _explain(session: Session, order: Order, arguments: RunCommand) -> int:
     with session.reader_or_empty() as reader:
         for line in batch_lines(reader):
             out(line)
-    for finding in found.standing if arguments.strict else ():
+    for finding in standing if arguments.strict else ():
         out(str(finding))
-    lists = "; `--strict` lists them" if found.standing and not arguments.strict else ""
-    tell(f"{found.in_short}{lists}")
+    lists = "; `--strict` lists them" if standing and not arguments.strict else ""
+    tell(f"{lint_words(found, len(written))}{lists}")
     return code
 
 

@@ -19,7 +19,6 @@ from engine.cli.lines import (
     failures_json,
     price_stop,
     rejected_sentence,
-    tally_of,
     what_next,
 )
 from engine.cli.planning import ahead_of, missing_for
@@ -32,7 +31,7 @@ from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.order import Order, budget_words, cut_off_words
 from engine.pipeline.planner import CENT, Planner, RemainingWork
 from engine.pipeline.remedies import FailureGroup, standing_failures
-from engine.progress import Progress
+from engine.progress import Progress, StateCounts, TargetProgress
 from engine.store.acknowledged import rows_unwritten
 from engine.store.lock import Holder
 from engine.store.open_reader import reader_or_empty
@@ -40,31 +39,25 @@ from engine.store.reader import Reader
 from engine.watch import Watch, targets_of
 
 RUN: Final = "`crosswind run`"
-NO_ROOM: Final = (
-    "the last run ended without room on its disk: {} could not be stored and {} lost; all that was "
-    "stored before is kept, and `crosswind run` goes on from here"
-)
-UNJUDGED_FAILED: Final = (
-    "the last run came to its end: nothing is judged, and {} failed; why, and what to do, is said "
-    "below"
-)
-STOPPED_BY: Final = (
-    "the last run was stopped before its end by `{}`: raise it in config.yaml, then "
-    "`crosswind run` goes on from there"
-)
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
     "imported": "what there is was taken from files, which do not say how the last run ended; "
     "`crosswind run` does what is missing",
     "lost": "the last run was killed, its machine went down, or its disk was full; all that was "
     "stored is kept, and `crosswind run` goes on from here",
+    "no room": "the last run ended without room on its disk: {} could not be stored and {} lost; "
+    "all that was stored before is kept, and `crosswind run` goes on from here",
     RunEnd.BROKEN.value: "the last run ended with a fault; crosswind.log in the workspace says "
     "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
+    "stopped by": "the last run was stopped before its end by `{}`: raise it in config.yaml, then "
+    "`crosswind run` goes on from there",
     "nothing left": "the last run was stopped before its end, and nothing is missing; "
     "`crosswind results` shows its results",
     "done": "the last run came to its end; `crosswind results` shows its results",
     "unjudged": "the last run did its part, and nothing is judged yet; `crosswind run` goes on",
+    "failed": "the last run came to its end: nothing is judged, and {} failed; why, and what to "
+    "do, is said below",
     "partly": "the last run did its part, and not everything is judged yet; `crosswind run` "
     "goes on, `crosswind results` shows what there is",
 }
@@ -142,27 +135,20 @@ def _as_json(status: Status) -> dict[str, Any]:
     holder, progress = status.holder, status.watch.progress
     benchmarks = {}
     for info in status.watch.benchmarks:
+        ahead = status.ahead[info.name]
         benchmarks[info.name] = {
             "stages": {
                 stage: _tally_json(progress.stage_tally(info.name, stage)) for stage in Stage
             },
             "targets": {
-                target.id: {
-                    "simulate": _tally_json(progress.target(info.name, target.id).simulate),
-                    "evaluate": _tally_json(progress.target(info.name, target.id).evaluate),
-                    "calls": progress.target(info.name, target.id).usage.calls,
-                    "cost_usd": progress.target(info.name, target.id).usage.cost_usd,
-                    "last_problem": progress.target(info.name, target.id).last_problem,
-                    "replies": progress.target(info.name, target.id).replies,
-                    "served_by_others": progress.target(info.name, target.id).others,
-                }
+                target.id: _target_json(progress.target(info.name, target.id))
                 for target in info.targets
             },
-            "to_begin": dict(status.ahead[info.name].to_begin),
-            "to_judge_more": status.ahead[info.name].to_judge_more,
-            "to_review": status.ahead[info.name].to_review,
-            "all_rejected": status.ahead[info.name].all_rejected,
-            "review_required": status.ahead[info.name].required,
+            "to_begin": dict(ahead.to_begin),
+            "to_judge_more": ahead.to_judge_more,
+            "to_review": ahead.to_review,
+            "all_rejected": ahead.all_rejected,
+            "review_required": ahead.required,
         }
     return {
         "workspace": str(status.session.workspace.root),
@@ -181,6 +167,18 @@ def _as_json(status: Status) -> dict[str, Any]:
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
         "benchmarks": benchmarks,
+    }
+
+
+def _target_json(target: TargetProgress) -> dict[str, Any]:
+    return {
+        "simulate": _tally_json(target.simulate),
+        "evaluate": _tally_json(target.evaluate),
+        "calls": target.usage.calls,
+        "cost_usd": target.usage.cost_usd,
+        "last_problem": target.last_problem,
+        "replies": target.replies,
+        "served_by_others": target.others,
     }
 
 
@@ -213,13 +211,8 @@ def _engine_json(status: Status, holder: Holder | None) -> dict[str, Any] | None
     }
 
 
-def _tally_json(tally: Any) -> dict[str, int]:
-    return {
-        "queued": tally.queued,
-        "running": tally.running,
-        "done": tally.done,
-        "failed": tally.failed,
-    }
+def _tally_json(tally: StateCounts) -> dict[str, int]:
+    return {name: getattr(tally, name) for name in ("queued", "running", "done", "failed")}
 
 
 def _print(status: Status) -> None:
@@ -235,20 +228,13 @@ def _print(status: Status) -> None:
     body = []
     for info in status.watch.benchmarks:
         for target in info.targets:
-            target_progress = progress.target(info.name, target.id)
-            cells = [tally_of(target_progress, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
-            failed = sum(tally.failed for tally in cells)
+            state = progress.target(info.name, target.id)
+            cells = [state.simulate, state.evaluate]
             to_begin = 0 if board else status.ahead[info.name].to_begin.get(target.id, 0)
-            cost = target_progress.usage.cost_usd
-            body.append(
-                [
-                    info.name,
-                    target.id,
-                    *(f"{tally.done}/{tally.total + to_begin}" for tally in cells),
-                    str(failed),
-                    _usd(cost),
-                ]
-            )
+            counts = [f"{tally.done}/{tally.total + to_begin}" for tally in cells]
+            failed = sum(tally.failed for tally in cells)
+            spent = _usd(state.usage.cost_usd)
+            body.append([info.name, target.id, *counts, str(failed), spent])
     head = ["benchmark", "target", "played", "judged", "failed", "spent"]
     out(table(head, body, right=frozenset({2, 3, 4, 5})))
     for text in _sentences_below(status):
@@ -379,18 +365,7 @@ def _money(status: Status) -> Iterator[str]:
 def _engine_line(status: Status) -> str:
     holder, board = status.holder, status.board
     if holder is None:
-        how = _last_run(status.watch.progress)
-        if how == RunEnd.DONE.value:
-            how = _judged(status) or how
-        if how == "stopped" and _is_all_done(status):  # it was to do again what there is
-            how = "nothing left"
-        last = status.session.unread() or LAST_RUN[how]
-        if how == "stopped" and (key := budget_to_raise(status.watch.progress)) is not None:
-            last = STOPPED_BY.format(key)
-        if how == "lost" and (lost := rows_unwritten(status.session.store_path)):
-            last = NO_ROOM.format(plural(lost, "row"), "is" if lost == 1 else "are")
-        if how == "unjudged" and (failed := count_of(status.failures)):
-            last = UNJUDGED_FAILED.format(plural(failed, "row"))
+        last = status.session.unread() or _last_run_words(status)
         if status.refused:
             last = last.replace(RUN, f"once nothing is refused, {RUN}")
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
@@ -402,39 +377,53 @@ def _engine_line(status: Status) -> str:
     return f"at work, but it does not answer: {holder}"
 
 
-def _judged(status: Status) -> str | None:
-    """A key of `LAST_RUN` if the last run was to do less than all, as a pilot is or one that was
-    only to reach an earlier stage."""
+def _last_run_words(status: Status) -> str:
+    progress = status.watch.progress
+    match _last_run(progress):
+        case "stopped" if _is_all_done(status):  # it was to do again what there is
+            return LAST_RUN["nothing left"]
+        case "stopped" if (key := budget_to_raise(progress)) is not None:
+            return LAST_RUN["stopped by"].format(key)
+        case "lost" if lost := rows_unwritten(status.session.store_path):
+            verb = "is" if lost == 1 else "are"
+            return LAST_RUN["no room"].format(plural(lost, "row"), verb)
+        case "done":
+            how = _judged(status)
+            failed = count_of(status.failures) if how == "unjudged" else 0
+            return LAST_RUN["failed"].format(plural(failed, "row")) if failed else LAST_RUN[how]
+        case how:
+            return LAST_RUN[how]
+
+
+def _judged(status: Status) -> str:
+    """A key of `LAST_RUN`: the last run may have been to do less than all, as a pilot is or one
+    that was only to reach an earlier stage."""
+    progress = status.watch.progress
     benchmarks = {info.name for info in status.watch.benchmarks}
     targets = {target.id for target in status.session.config.targets}
     states = [
-        progress
-        for (name, target), progress in status.watch.progress.targets.items()
+        state
+        for (name, target), state in progress.targets.items()
         if name in benchmarks and target in targets
     ]
     more = any(ahead.to_judge_more for ahead in status.ahead.values())
-    if not more and not any(benchmark.evaluate.done for benchmark in states):
+    if not more and not any(state.evaluate.done for state in states):
         return "unjudged"
     # rows that no run has come to yet are not announced
-    behind = (
-        more
-        or any(
-            any(ahead.lines)
-            for name, ahead in status.ahead.items()
-            if status.watch.progress.stage_tally(name, Stage.EVALUATE).done
-        )
-        or any(
-            benchmark.evaluate.done + benchmark.evaluate.failed < benchmark.simulate.done
-            for benchmark in states
-        )
+    left = (
+        any(ahead.lines)
+        for name, ahead in status.ahead.items()
+        if progress.stage_tally(name, Stage.EVALUATE).done
     )
-    return "partly" if behind else None
+    played = (state.evaluate.done + state.evaluate.failed < state.simulate.done for state in states)
+    return "partly" if more or any(left) or any(played) else "done"
 
 
 def _is_all_done(status: Status) -> bool:
-    calling = set(Stage) - {Stage.AGGREGATE}
     tallies = [
-        status.watch.progress.stage_tally(name, stage) for name in status.ahead for stage in calling
+        status.watch.progress.stage_tally(name, stage)
+        for name in status.ahead
+        for stage in set(Stage) - {Stage.AGGREGATE}
     ]
     begun = all(tally.done == tally.total for tally in tallies)
     return begun and not any(any(ahead.lines) for ahead in status.ahead.values())
