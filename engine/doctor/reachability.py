@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -129,7 +130,7 @@ class _EnoughError(Exception):
 
 
 @dataclass(slots=True)
-class ModelListing:
+class _Listing:
     """The answer of an account that was asked for its models by the client of a run."""
 
     status: int | None = None
@@ -146,49 +147,45 @@ class ModelListing:
     proxy: str | None = None
     """The proxy on the way, if there is one."""
 
-    async def ask(self, address: Address, longest_s: float) -> None:
-        """Ask there. Never raises: the failure is kept."""
-        try:
-            self.proxy = proxy_for(address.url)
-            pool = ConnectionPool(address, connect_s=longest_s * _TO_CONNECT)
-        except InputError as error:
-            self.failure = Failure(Cause.NO_PROXY, str(error))
-            return
-        began = time.monotonic()
 
-        def on_response(status: int, headers: Mapping[str, str]) -> OnBody:
-            self.took_ms = round((time.monotonic() - began) * 1000)
-            self.status, self.location = status, headers.get("location", "")
-            return self._keep
-
-        try:
-            async with asyncio.timeout(longest_s):
-                await pool.get(on_response)
-        except _EnoughError:
-            pass
-        except ConnectionFailedError as error:
-            self.failure = error.failure
-            if self.failure.cause is Cause.NO_TLS_ANSWER:
-                self.silence = f"{NO_TLS_ANSWER} within {longest_s:g} s"
-        except TimeoutError:
-            self.failure = Failure(Cause.BROKEN)
-            relayed = self.proxy is not None and not address.url.startswith("https:")
-            silence = "does not answer" if relayed else "accepts connections but does not answer"
-            self.silence = f"{silence} within {longest_s:g} s"
-        finally:
-            await pool.close()
-
-    def _keep(self, piece: bytes) -> None:
-        self.body += piece
-        if len(self.body) >= LONGEST_LIST:
-            raise _EnoughError
-
-
-async def listed(place: Destination, *, longest_s: float) -> ModelListing:
+async def _listed(place: Destination, longest_s: float) -> _Listing:
     """An account's list of models. Never raises: the result has the failure."""
     url, headers = await asyncio.to_thread(_question, place)
-    listing = ModelListing()
-    await listing.ask(Address(url, headers), longest_s)
+    listing = _Listing()
+    try:
+        listing.proxy = proxy_for(url)
+        pool = ConnectionPool(Address(url, headers), connect_s=longest_s * _TO_CONNECT)
+    except InputError as error:
+        listing.failure = Failure(Cause.NO_PROXY, str(error))
+        return listing
+    began = time.monotonic()
+
+    def keep(piece: bytes) -> None:
+        listing.body += piece
+        if len(listing.body) >= LONGEST_LIST:
+            raise _EnoughError
+
+    def on_response(status: int, headers: Mapping[str, str]) -> OnBody:
+        listing.took_ms = round((time.monotonic() - began) * 1000)
+        listing.status, listing.location = status, headers.get("location", "")
+        return keep
+
+    try:
+        async with asyncio.timeout(longest_s):
+            await pool.get(on_response)
+    except _EnoughError:
+        pass
+    except ConnectionFailedError as error:
+        listing.failure = error.failure
+        if listing.failure.cause is Cause.NO_TLS_ANSWER:
+            listing.silence = f"{NO_TLS_ANSWER} within {longest_s:g} s"
+    except TimeoutError:
+        listing.failure = Failure(Cause.BROKEN)
+        relayed = listing.proxy is not None and not url.startswith("https:")
+        silence = "does not answer" if relayed else "accepts connections but does not answer"
+        listing.silence = f"{silence} within {longest_s:g} s"
+    finally:
+        await pool.close()
     return listing
 
 
@@ -204,7 +201,7 @@ async def check_reachability(
 async def _reach(
     place: Destination, names: Sequence[str], longest_s: float, *, again: bool
 ) -> list[Diagnostic]:
-    listing = await listed(place, longest_s=longest_s)
+    listing = await _listed(place, longest_s)
     failure = listing.failure
     if failure is None:
         return [_answered(place, listing), *_unlisted(place, names, listing)]
@@ -216,15 +213,18 @@ async def _reach(
     return [_finding(place, Severity.PROBLEM, words, remedy, effect)]
 
 
-def _after(failure: Failure, listing: ModelListing) -> tuple[Effect, str]:
+def _after(failure: Failure, listing: _Listing) -> tuple[Effect, str]:
     """What the failure does to a run, and that in words."""
-    if failure.cause in OF_CERTIFICATES:
-        return Effect.STOPS, ""
-    if failure.cause is Cause.NOT_HTTP:
-        return Effect.WARNS, ""
-    if failure.cause is Cause.TLS:
-        return Effect.WARNS, "; every call fails"
-    return Effect.WARNS, "; a run tries it again" if listing.silence else "; a run waits for it"
+    match failure.cause:
+        case Cause.NO_TRUST | Cause.CERTIFICATE:
+            return Effect.STOPS, ""
+        case Cause.NOT_HTTP:
+            return Effect.WARNS, ""
+        case Cause.TLS:
+            return Effect.WARNS, "; every call fails"
+        case _:
+            again = "; a run tries it again" if listing.silence else "; a run waits for it"
+            return Effect.WARNS, again
 
 
 def _second_opinion(place: Destination, longest_s: float) -> str:
@@ -261,60 +261,49 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
     return url.removesuffix(tail) + _MODELS + mark + query, {**headers, **dict(place.headers)}
 
 
-def _answered(place: Destination, listing: ModelListing) -> Diagnostic:
+def _answered(place: Destination, listing: _Listing) -> Diagnostic:
     status, body = listing.status or 0, bytes(listing.body[:LONGEST_REFUSAL])
     reached = f"reached in {listing.took_ms} ms"
+    say = partial(_finding, place)
     if place.wire.is_application and status in _OF_NO_MESSAGE:
         # it was sent a GET, not a message, so these answers say little
-        sentence = f"{reached}; `crosswind doctor --call` sends it a message"
-        return _finding(place, Severity.OK, sentence)
+        return say(Severity.OK, f"{reached}; `crosswind doctor --call` sends it a message")
     no_key = refuses_key(status, body)
     # a key that may call and not list is answered like a wrong one, but for the words
     says_so = any(word in body.lower() for word in _MAY_NOT_LIST)
     may_not_list = says_so if no_key else status == 403
     if place.key is None and (no_key or may_not_list):
-        return _finding(
-            place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
-        )
+        return say(Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried")
     if no_key and not may_not_list:
         own = place.redactor()(server_words(status, body))
-        return _finding(
-            place,
-            Severity.PROBLEM,
-            f"refuses the key {place.key_name} ({status})" + (f", and says: {own}" if own else ""),
-            "check the key: is it of this provider, and still valid?",
-            Effect.STOPS,
-        )
+        refusal = f"refuses the key {place.key_name} ({status})" + (own and f", and says: {own}")
+        remedy = "check the key: is it of this provider, and still valid?"
+        return say(Severity.PROBLEM, refusal, remedy, Effect.STOPS)
     if may_not_list:
-        return _finding(
-            place,
-            Severity.NOTE,
-            f"{reached}, but the key may not list models ({status}); it may be able to call them",
-            "`crosswind doctor --call` tries each model",
+        words = f"but the key may not list models ({status}); it may be able to call them"
+        return say(
+            Severity.NOTE, f"{reached}, {words}", "`crosswind doctor --call` tries each model"
         )
-    match status:
-        case 407:
-            return _finding(
-                place,
-                Severity.PROBLEM,
-                "407: the proxy asks for a password",
-                "write it into the proxy's address, http://name:password@host",
-            )
-        case 404 | 405:
-            return _finding(
-                place,
-                Severity.NOTE,
-                f"{reached}, but there is no list of models at this address ({status})",
-                "see that base_url is right; `crosswind doctor --call` tries each model",
-            )
-        case 429:
-            return _finding(place, Severity.NOTE, f"{reached}; it limits requests at present (429)")
-    return _answered_otherwise(place, status, listing.location, reached)
+    if 200 <= status < 300:
+        # not more: some servers show their models to anybody
+        with_key = "" if place.key in {None, NO_KEY} else f", {place.key_name} was not refused"
+        return say(Severity.OK, f"{reached}{with_key}")
+    if 300 <= status < 400:
+        return _redirected(place, status, listing.location, reached)
+    if status == 407:
+        remedy = "write it into the proxy's address, http://name:password@host"
+        return say(Severity.PROBLEM, "407: the proxy asks for a password", remedy)
+    if status in {404, 405}:
+        words = f"{reached}, but there is no list of models at this address ({status})"
+        remedy = "see that base_url is right; `crosswind doctor --call` tries each model"
+        return say(Severity.NOTE, words, remedy)
+    if status == 429:
+        return say(Severity.NOTE, f"{reached}; it limits requests at present (429)")
+    state = Severity.PROBLEM if status >= 500 else Severity.NOTE
+    return say(state, f"{reached}, but it answers with {status}")
 
 
-def _unlisted(
-    place: Destination, names: Sequence[str], listing: ModelListing
-) -> Iterator[Diagnostic]:
+def _unlisted(place: Destination, names: Sequence[str], listing: _Listing) -> Iterator[Diagnostic]:
     """A finding for each name that a list, if it has come, does not have."""
     if place.wire.is_application or not 200 <= (listing.status or 0) < 300:
         return
@@ -334,49 +323,37 @@ def _unlisted(
 _OF_NO_MESSAGE: Final = frozenset({*range(200, 300), 400, 401, 403, 404, 405, 406, 415, 422})
 
 
-def _answered_otherwise(place: Destination, status: int, location: str, reached: str) -> Diagnostic:
-    if 200 <= status < 300:
-        # not more: some servers show their models to anybody
-        with_key = "" if place.key in {None, NO_KEY} else f", {place.key_name} was not refused"
-        return _finding(place, Severity.OK, f"{reached}{with_key}")
-    if 300 <= status < 400:
-        target = "" if place.hides_path else redirect_words(location)
-        elsewhere = f" to {target}" if target else ""
-        if place.follow_redirects:
-            words = f"{reached}; it redirects{elsewhere} ({status}): a run follows on the same host"
-            return _finding(place, Severity.NOTE, words)
-        words = f"{reached}, but it redirects{elsewhere} ({status}), which a run does not follow"
-        hint = f"write the address that it redirects to without {_MODELS} into base_url, if you"
-        if place.wire.is_application:
-            hint = (
-                "write that address into url, or `follow_redirects: true` on the same host, if you"
-            )
-        return _finding(place, Severity.PROBLEM, words, f"{hint} trust it")
-    state = Severity.PROBLEM if status >= 500 else Severity.NOTE
-    return _finding(place, state, f"{reached}, but it answers with {status}")
+def _redirected(place: Destination, status: int, location: str, reached: str) -> Diagnostic:
+    target = "" if place.hides_path else redirect_words(location)
+    elsewhere = f" to {target}" if target else ""
+    if place.follow_redirects:
+        words = f"{reached}; it redirects{elsewhere} ({status}): a run follows on the same host"
+        return _finding(place, Severity.NOTE, words)
+    words = f"{reached}, but it redirects{elsewhere} ({status}), which a run does not follow"
+    hint = f"write the address that it redirects to without {_MODELS} into base_url, if you"
+    if place.wire.is_application:
+        hint = "write that address into url, or `follow_redirects: true` on the same host, if you"
+    return _finding(place, Severity.PROBLEM, words, f"{hint} trust it")
 
 
-OF_CERTIFICATES: Final[Mapping[Cause, str]] = {
+_OF_PROXY: Final = "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
+_REMEDIES: Final[Mapping[Cause, str]] = {
+    Cause.PROXY: _OF_PROXY,
+    Cause.NO_PROXY: _OF_PROXY,
     Cause.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
     "system's",
     Cause.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
     "if it is known to be right",
+    Cause.TLS: "write http:// in base_url, if the server speaks no TLS, or another port",
+    Cause.NO_TLS_ANSWER: "write http:// in base_url, if the server speaks no TLS; else see its "
+    "port and its log",
+    Cause.NOT_HTTP: "see what answers at base_url: it is no server of models",
 }
 
 
 def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
-    if cause in {Cause.PROXY, Cause.NO_PROXY}:
-        return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
-    if cause in OF_CERTIFICATES:
-        return OF_CERTIFICATES[cause]
-    if cause is Cause.TLS:
-        return "write http:// in base_url, if the server speaks no TLS, or another port"
-    if cause is Cause.NO_TLS_ANSWER:
-        return (
-            "write http:// in base_url, if the server speaks no TLS; else see its port and its log"
-        )
-    if cause is Cause.NOT_HTTP:
-        return "see what answers at base_url: it is no server of models"
+    if cause in _REMEDIES:
+        return _REMEDIES[cause]
     if cause is Cause.BROKEN:
         without_tls = place.base_url.startswith("http://")
         tls = "write https:// in base_url, if the server speaks TLS, or " if without_tls else ""
