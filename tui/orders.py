@@ -13,9 +13,9 @@ from pathlib import Path
 
 from engine.analysis.overall import ALL
 from engine.benchmark import ConversationKey
+from engine.cli.access import ahead_of
 from engine.cli.person_labels import PersonDisputes, PersonSample
 from engine.cli.piloting import PilotPage, pilot_page
-from engine.cli.planning import ahead_of
 from engine.cli.pricing import checked
 from engine.cli.reviewing import PersonReview
 from engine.cli.running import start

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from engine.cli.access import writing
 from engine.cli.commands.results import ExportCommand
 from engine.cli.console import out, tell
-from engine.cli.pipelines import writing
 from engine.cli.session import open_session
 from engine.config.secret_values import secret_values
 from engine.config.secrets import Environment

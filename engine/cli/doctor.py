@@ -12,9 +12,9 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Final
 
+from engine.cli.access import allowed
 from engine.cli.commands.upkeep import DoctorCommand
 from engine.cli.console import out, out_json
-from engine.cli.trusting import allowed
 from engine.config.schema import load_config
 from engine.config.workspace import find_workspace
 from engine.display import one_line, plural

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Stage, State
+from engine.cli.access import writing
 from engine.cli.console import out, tell
 from engine.cli.engine_handle import RefusedError, accepted
 from engine.cli.lines import NOT_REDONE
-from engine.cli.pipelines import writing
 from engine.cli.session import Session
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.facts import Fact, StateChanged, VerdictGiven

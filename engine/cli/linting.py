@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.benchmark import base_id
+from engine.cli.access import pass_gate, planning, writing
 from engine.cli.commands.people import ReviewCommand
 from engine.cli.console import out, out_json, tell
-from engine.cli.pipelines import writing
-from engine.cli.planning import planning
 from engine.cli.pricing import answered
 from engine.cli.session import Session
-from engine.cli.trusting import pass_gate
 from engine.config.benchmark_file import Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted_path, read_yaml
 from engine.display import plural

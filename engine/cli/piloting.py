@@ -11,9 +11,9 @@ from typing import Any, Final
 from engine.analysis.figures import MetricInfo
 from engine.analysis.pilot import Pilot, PilotedMetric, pilot
 from engine.benchmark import ConversationKey, Stage
+from engine.cli.access import planning
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.lines import rejected_sentence, waiting_sentence
-from engine.cli.planning import planning
 from engine.cli.pricing import estimate_json, plans_of
 from engine.cli.results_table import page_of_output
 from engine.cli.session import Session

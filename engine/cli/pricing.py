@@ -10,13 +10,11 @@ from math import isfinite
 from typing import Any, Final
 
 from engine.benchmark import Stage
+from engine.cli.access import called_from_here, pass_gate, planning, writing
 from engine.cli.commands.typed import Spends
 from engine.cli.console import goes_on, tell
 from engine.cli.lines import rejected_sentence, waiting_sentence
-from engine.cli.pipelines import writing
-from engine.cli.planning import called_from_here, planning
 from engine.cli.session import Session
-from engine.cli.trusting import pass_gate
 from engine.config.schema import Config, ModelSpec
 from engine.display import plural
 from engine.doctor.preflight import look_first

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from engine.cli.access import planning, writing
 from engine.cli.commands.upkeep import RepairCommand
 from engine.cli.console import goes_on_for_good, out, out_json, tell
 from engine.cli.importing import complaints, report_lines
-from engine.cli.pipelines import writing
-from engine.cli.planning import planning
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.display import plural

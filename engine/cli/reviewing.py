@@ -9,12 +9,12 @@ from threading import Lock
 from typing import Any, Final
 
 from engine.benchmark import Stage
+from engine.cli.access import writing
 from engine.cli.commands.people import ReviewCommand
 from engine.cli.console import out, out_json
 from engine.cli.engine_requests import asked_of_engine, by_engine_or_here
 from engine.cli.linting import read_with
 from engine.cli.person_labels import WaitingLabels, person_named, this_account
-from engine.cli.pipelines import writing
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
+from engine.cli.access import STOPS, ahead_of, missing_for, planning
 from engine.cli.commands.at_work import EvaluateCommand, RunCommand, SimulateCommand
 from engine.cli.commands.begin import DemoCommand
 from engine.cli.console import command_line, out, out_json, tell
@@ -35,7 +36,6 @@ from engine.cli.local_models import require_model
 from engine.cli.lost_store import session_with_store
 from engine.cli.making import place_samples
 from engine.cli.piloting import report_pilot
-from engine.cli.planning import STOPS, ahead_of, missing_for, planning
 from engine.cli.pricing import (
     called_by,
     checked,

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.benchmark import Role, Stage
+from engine.cli.access import ahead_of, missing_for
 from engine.cli.commands.at_work import StatusCommand
 from engine.cli.console import out, out_json, out_sentences, table, tell
 from engine.cli.engine_handle import NOBODY
@@ -21,7 +22,6 @@ from engine.cli.lines import (
     rejected_sentence,
     what_next,
 )
-from engine.cli.planning import ahead_of, missing_for
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.errors import InputError, Problem

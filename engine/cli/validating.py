@@ -10,11 +10,11 @@ from engine.analysis.validation_figures import ValidationReport
 from engine.analysis.validation_words import swap_words, validation_sections
 from engine.benchmark import Role
 from engine.branches import STANCE, Branch
+from engine.cli.access import STOPS, missing_for, pass_gate, planning
 from engine.cli.commands.at_work import ValidateCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.headless import run_headless
 from engine.cli.lines import failure_lines, what_next
-from engine.cli.planning import STOPS, missing_for, planning
 from engine.cli.pricing import (
     answered,
     called_by,
@@ -26,7 +26,6 @@ from engine.cli.pricing import (
 )
 from engine.cli.section_lines import NARROW_LAYOUT, section_lines
 from engine.cli.session import Session, open_session
-from engine.cli.trusting import pass_gate
 from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import RunPlan, with_quote

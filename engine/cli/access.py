@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
+from engine.cli.commands.typed import Spends
+from engine.cli.console import says_yes, tell
 from engine.cli.session import Session
 from engine.config.schema import ModelSpec
 from engine.doctor.preflight import missing_values
 from engine.errors import Problem
 from engine.pipeline.planner import Planner, RemainingWork
+from engine.pipeline.run import Pipeline
+from engine.store.database import open_store
+from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
+from engine.trust import Permission, Trust, UntrustedError, screenful
 
 
 @contextmanager
@@ -42,3 +50,42 @@ def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
     """What remains to be done in a benchmark, reviews included. Raises `InputError` and
     `StoreError`."""
     return Planner(session.workspace, session.config, reader).remaining(name)
+
+
+@contextmanager
+def writing(session: Session) -> Iterator[Pipeline]:
+    """A pipeline that holds the workspace and may write its store.
+
+    Raises `WorkspaceBusyError` and `StoreError`.
+    """
+    session.make_way()
+    with hold_workspace(session.workspace.root):
+        store = open_store(session.store_path)
+        try:
+            yield Pipeline(session.workspace, session.config, store.reader, store)
+        finally:
+            store.close()
+
+
+def pass_gate(session: Session, arguments: Spends) -> None:
+    """Allow it with `--trust`, and ask on a terminal. Raises `UntrustedError` for what nobody has
+    allowed."""
+    root, permissions = session.workspace.root, session.permissions
+    if not allowed(root, permissions, trusts=arguments.trust):
+        raise UntrustedError(root, permissions)
+
+
+def allowed(root: Path, permissions: Sequence[Permission], *, trusts: bool) -> bool:
+    """Whether these are allowed, by now."""
+    trust = Trust(root)
+    if trust.covers(permissions):
+        return True
+    if not trusts:
+        if not sys.stdin.isatty():
+            return False
+        for line in screenful(root, permissions):
+            tell(line)
+        if not says_yes():
+            return False
+    trust.allow(permissions)
+    return True
