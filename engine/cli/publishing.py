@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
+from engine.cli.access import writing
 from engine.cli.commands.results import ExportCommand
 from engine.cli.console import out, tell
 from engine.cli.pages import names_to_hide
-from engine.cli.session import Session, open_to_read
+from engine.cli.session import Session, open_session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.config.secret_values import secret_values
+from engine.config.secrets import Environment
 from engine.display import plural
 from engine.errors import InputError, Problem
+from engine.files import is_stream, read_regular
 from engine.pipeline.results import counted_of
+from engine.pipeline.run import mirror_benchmark
 from engine.pipeline.validation import report_of, validations
+from engine.report.archive import archive_pieces, archived_files
+from engine.report.hidden_keys import hiding
 from engine.report.site.build import CountedBenchmark, refuse_others, write_site
-from engine.report.writing import refuse_ours
+from engine.report.writing import refuse_ours, refuse_taken, write_file
+from engine.store.mirror import EditPolicy
 from engine.store.reader import Reader
 
 
@@ -51,3 +61,33 @@ def _counted_benchmarks(
         yield CountedBenchmark(
             definition, counted.analysis, counted.outcomes, counted.counts, reports
         )
+
+
+def export_archive(arguments: ExportCommand) -> int:
+    """Write the files from the store, and then the archive. Raises `InputError`."""
+    session = open_session(arguments.workspace)
+    workspace, place = session.workspace, arguments.out or Path("study.zip")
+    names = session.benchmarks(arguments.names)
+    refuse_ours(place, root=workspace.root, store=session.store_path)
+    refuse_taken(place, force=arguments.force, folder=False)
+    if session.store_path.exists():
+        with writing(session) as pipeline:
+            for name in names:
+                report = asyncio.run(mirror_benchmark(pipeline, name, EditPolicy.LEAVE))
+                if faults := [*report.kept, *report.failed]:
+                    hint = "`crosswind repair --files` with --keep or --overwrite decides"
+                    raise InputError([Problem(fault, hint=hint) for fault in faults])
+    hide = hiding(secret_values(session.config.every_model, Environment(workspace.root)))
+    config = read_regular(workspace.config_path).decode("utf-8")
+    if hide(config) != config:
+        what = "this file holds a key in plain text, and an archive holds none"
+        hint = 'put it into .env and write its variable here, as in "${OPENAI_API_KEY}"'
+        raise InputError(Problem(what, workspace.config_path, hint=hint))
+    folders = (workspace.definition_path(name).parent for name in names)
+    files = archived_files(workspace.root, folders)
+    write_file(place, archive_pieces(files, workspace.root, hide))
+    studied = plural(len(names), "benchmark")
+    tell(f"{plural(len(files), 'file')} of {studied}, each with its checksum")
+    if not is_stream(place):
+        out(str(place))
+    return 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from engine.cli.access import planning, writing
-from engine.cli.commands.upkeep import RepairCommand
+from engine.cli.commands.upkeep import PruneCommand, RepairCommand
 from engine.cli.console import goes_on_for_good, out, out_json, tell
 from engine.cli.importing import complaints, report_lines
 from engine.cli.session import Session, open_session
@@ -18,6 +18,9 @@ from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.importing.repair import Examination, Repair, examine, repair
 from engine.pipeline.files import differences, store_counts
 from engine.pipeline.run import mirror_benchmark
+from engine.store.database import open_store
+from engine.store.lock import hold_workspace
+from engine.store.maintenance import plan_prune, prune, shrink
 from engine.store.mirror import EditPolicy
 from engine.store.open_reader import is_older
 from engine.store.salvage import RowRange, SalvageReport
@@ -199,3 +202,47 @@ def _differences(session: Session, names: Sequence[str]) -> int:
     if not edited:
         tell("no file was edited by hand")
     return 0
+
+
+def run_prune(arguments: PruneCommand) -> int:
+    session = open_session(arguments.workspace)
+    before = _cutoff(arguments.older_than)
+    with session.reader() as reader:
+        plan = plan_prune(reader, before)
+    if plan.is_empty:
+        out("there is nothing to remove")
+        return DONE
+    if arguments.dry_run:
+        out(f"would be removed: {plan}")
+        return DONE
+    if not arguments.yes and not goes_on_for_good(f"removes {plan}, permanently"):
+        return STOPPED
+    return _prune(session, before)
+
+
+def _cutoff(days: int | None) -> datetime | None:
+    if days is None:
+        return None
+    if not 0 <= days <= 36_500:
+        raise InputError(Problem(f"--older-than {days}: expected days, from 0 to 36500"))
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+def _prune(session: Session, before: datetime | None) -> int:
+    with (
+        hold_workspace(session.workspace.root) as hold,
+        open_store(session.store_path, engine=hold.engine) as store,
+    ):
+        plan = plan_prune(store.reader, before)
+        prune(store, plan)
+        asyncio.run(store_counts(session.workspace, session.config, store))
+        out(f"removed: {plan}")
+        freed = shrink(store)
+        if freed is None:
+            tell(
+                f"note: {store.path.name} keeps its size, as the disk has no room to rewrite it; "
+                "the next runs use what is free in it"
+            )
+        else:
+            out(f"{store.path.name} is smaller by {freed / 1e6:.1f} MB")
+    return DONE

@@ -120,7 +120,7 @@ class RunCommand(CliCommand):
 
 class WatchCommand(CliCommand):
     does = "open the app on the current run, from any number of terminals"
-    runs = "watching.watch"
+    runs = "headless.watch"
 
 
 class StatusCommand(CliCommand):
@@ -133,19 +133,19 @@ class StatusCommand(CliCommand):
 
 class PauseCommand(CliCommand):
     does = "finish the messages being written, then start nothing new"
-    runs = "controlling.pause"
+    runs = "engine_handle.pause"
 
 
 class ResumeCommand(CliCommand):
     does = "go on after a pause"
-    runs = "controlling.resume"
+    runs = "engine_handle.resume"
 
 
 class StopCommand(CliCommand):
     does = "finish the messages being written, then end the run"
     more = "Everything is kept; `crosswind run` goes on from there."
     examples: ClassVar = {"crosswind stop --wait": "return when everything is on disk"}
-    runs = "controlling.stop"
+    runs = "engine_handle.stop"
 
     now: bool = flag("end at once, without the messages being written")
     wait: bool = flag("return only when it has ended")

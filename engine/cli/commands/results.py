@@ -137,6 +137,6 @@ _OF_RESULTS: Final = {
     "html": "pages.export_page",
     "rates": "reporting.export_rates",
     "site": "publishing.site",
-    "archive": "archiving.export_archive",
+    "archive": "publishing.export_archive",
 }
 """What writes the formats that hold results: each loads what the others do not need."""

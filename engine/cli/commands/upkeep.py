@@ -71,7 +71,7 @@ class PruneCommand(CliCommand):
         "judged. What was spent stays recorded. Notes and runs are removed only with --older-than."
     )
     examples: ClassVar = {"crosswind prune --older-than 90 --dry-run": "what would be removed"}
-    runs = "pruning.run_prune"
+    runs = "repairing.run_prune"
 
     older_than: int | None = option("DAYS", "only what is older than this many days", type=int)
     dry_run: bool = flag("show what would be removed; change nothing")
