@@ -1,4 +1,5 @@
-"""Opens the planner of a session, which only reads."""
+"""Opens the planner of a session, which only reads, or its pipeline for writing; and asks whether
+the workspace may send, import and connect to what it names, before any of it."""
 
 from __future__ import annotations
 

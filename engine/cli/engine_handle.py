@@ -1,4 +1,4 @@
-"""The engine at work on a workspace, for commands that only speak to it.
+"""The engine at work on a workspace, for commands that only speak to it: pause, resume, stop.
 
 It imports little and does not read the configuration, so these commands are quick and work while
 `config.yaml` is half-written.

@@ -1,4 +1,5 @@
-"""A run without the app: progress to stderr, as bars on a terminal or as lines for a log."""
+"""A run without the app, and `crosswind watch` without it: progress to stderr, as bars on a terminal
+or as lines for a log."""
 
 from __future__ import annotations
 
@@ -166,9 +167,6 @@ def _printer(*, plain: bool) -> Iterator[Printer]:
         return
     with bars() as printer:
         yield printer
-
-
-POLL_SECONDS: Final = 0.1
 
 
 def watch(arguments: WatchCommand) -> int:

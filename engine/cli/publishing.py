@@ -1,4 +1,5 @@
-"""`crosswind export site`: results and transcripts as web pages."""
+"""`crosswind export site` and `archive`: results and transcripts as web pages, and a whole study in
+one file, which `crosswind import` opens again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`crosswind repair`: rebuilds a damaged or missing store, or the files from the store."""
+"""`crosswind repair` rebuilds a damaged or missing store, or the files from the store; `crosswind
+prune` removes replaced takes and old notes."""
 
 from __future__ import annotations
 
