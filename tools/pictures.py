@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from textual.pilot import Pilot
 
 from engine.benchmark import Track
-from engine.cli.commands.begin import DemoCommand
+from engine.cli.commands.upkeep import DemoCommand
 from engine.cli.person_labels import PersonSample
 from engine.cli.piloting import pilot_page
 from engine.cli.reviewing import PersonReview

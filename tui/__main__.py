@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Final
 
 from engine.cli.command_line import opens_app, parse, why_no_app
-from engine.cli.commands.begin import DemoCommand
 from engine.cli.commands.typed import CliCommand, OpenApp
+from engine.cli.commands.upkeep import DemoCommand
 from engine.cli.console import prepare_streams, tell
 from engine.cli.main import dispatch, guarded
 

@@ -15,7 +15,7 @@ from engine.cli.commands.typed import CliCommand
 from engine.cli.console import command_line, tell
 from engine.cli.engine_handle import EngineHandle, handle_of, names_at_work
 from engine.cli.lines import failure_lines, price_stop, stopped_line, what_next
-from engine.cli.lost_store import offer_repair
+from engine.cli.main import offer_repair
 from engine.config.workspace import Workspace
 from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED, StoreError, WorkspaceBusyError

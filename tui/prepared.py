@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 
 from engine.cli.commands.at_work import RunCommand
-from engine.cli.commands.begin import DemoCommand
-from engine.cli.commands.people import LabelCommand
+from engine.cli.commands.results import LabelCommand
+from engine.cli.commands.upkeep import DemoCommand
 from engine.cli.console import tell
 from engine.cli.labelling import opened_disputes, opened_sample, progress_lines
 from engine.cli.piloting import report_pilot

@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 
 from engine.cli.commands import COMMAND_GROUPS, COMMANDS
 from engine.cli.commands.at_work import RunCommand, WatchCommand
-from engine.cli.commands.begin import DemoCommand
-from engine.cli.commands.people import LabelCommand
+from engine.cli.commands.results import LabelCommand
 from engine.cli.commands.typed import SHARED, CliCommand, OpenApp, add_own, add_shared
+from engine.cli.commands.upkeep import DemoCommand
 from engine.config.wording import nearest_word
 from engine.errors import InputError, Problem
 

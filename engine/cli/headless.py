@@ -17,10 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
 
-from engine.cli.bars import bars
 from engine.cli.commands.at_work import WatchCommand
 from engine.cli.console import do_without_stdout, says_yes, tell
-from engine.cli.lines import FailureNews, LinePrinter
+from engine.cli.lines import FailureNews, LinePrinter, bars
 from engine.cli.session import open_session
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread

@@ -14,9 +14,9 @@ from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from engine.cli.bars import ImportBar, import_bar
 from engine.cli.commands.upkeep import ImportCommand
 from engine.cli.console import out, out_json, tell
+from engine.cli.lines import ImportBar, import_bar
 from engine.cli.session import Session, open_session
 from engine.config.templates import init_workspace
 from engine.config.workspace import CONFIG_FILE, Workspace, find_workspace

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from engine.analysis.calibration import LEAST_LABELS, Calibration, Split
 from engine.analysis.calibration_words import against_words, calibration_sections, comparison_lines
-from engine.cli.commands.people import CalibrateCommand, LabelCommand
+from engine.cli.commands.results import CalibrateCommand, LabelCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
 from engine.cli.pages import HtmlPage

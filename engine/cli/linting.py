@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.benchmark import base_id
 from engine.cli.access import pass_gate, planning, writing
-from engine.cli.commands.people import ReviewCommand
+from engine.cli.commands.results import ReviewCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.pricing import answered
 from engine.cli.session import Session

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.access import writing
-from engine.cli.commands.people import ReviewCommand
+from engine.cli.commands.results import ReviewCommand
 from engine.cli.console import out, out_json
 from engine.cli.engine_requests import asked_of_engine, by_engine_or_here
 from engine.cli.linting import read_with

@@ -14,7 +14,7 @@ from typing import Final
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.access import STOPS, ahead_of, missing_for, planning
 from engine.cli.commands.at_work import EvaluateCommand, RunCommand, SimulateCommand
-from engine.cli.commands.begin import DemoCommand
+from engine.cli.commands.upkeep import DemoCommand
 from engine.cli.console import command_line, out, out_json, tell
 from engine.cli.engine_requests import ask_and_follow
 from engine.cli.gates import Gate, judge_gates, parse_gates
@@ -32,9 +32,8 @@ from engine.cli.lines import (
     what_next,
 )
 from engine.cli.linting import lint_json, lint_words, linted, split_silenced
-from engine.cli.local_models import require_model
-from engine.cli.lost_store import session_with_store
-from engine.cli.making import place_samples
+from engine.cli.main import session_with_store
+from engine.cli.making import place_samples, require_model
 from engine.cli.piloting import report_pilot
 from engine.cli.pricing import (
     called_by,

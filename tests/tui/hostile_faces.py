@@ -21,9 +21,8 @@ from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, Track
 from engine.branches import Branch
 from engine.cli import status, validating
-from engine.cli.bars import bars
 from engine.cli.console import out
-from engine.cli.lines import LinePrinter
+from engine.cli.lines import LinePrinter, bars
 from engine.cli.main import main as crosswind
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem

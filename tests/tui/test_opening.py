@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from engine.cli.commands.begin import DemoCommand
 from engine.cli.commands.typed import CliCommand
+from engine.cli.commands.upkeep import DemoCommand
 from engine.errors import InputError, Problem
 from engine.link import EngineLink
 from engine.store.migrations import MIGRATIONS

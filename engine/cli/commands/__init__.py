@@ -16,11 +16,26 @@ from engine.cli.commands.at_work import (
     ValidateCommand,
     WatchCommand,
 )
-from engine.cli.commands.begin import DemoCommand, InitCommand, ModelCommand, NewCommand
-from engine.cli.commands.people import CalibrateCommand, LabelCommand, ReviewCommand
-from engine.cli.commands.results import ExportCommand, ResultsCommand, SearchCommand, ShowCommand
+from engine.cli.commands.results import (
+    CalibrateCommand,
+    ExportCommand,
+    LabelCommand,
+    ResultsCommand,
+    ReviewCommand,
+    SearchCommand,
+    ShowCommand,
+)
 from engine.cli.commands.typed import CliCommand
-from engine.cli.commands.upkeep import DoctorCommand, ImportCommand, PruneCommand, RepairCommand
+from engine.cli.commands.upkeep import (
+    DemoCommand,
+    DoctorCommand,
+    ImportCommand,
+    InitCommand,
+    ModelCommand,
+    NewCommand,
+    PruneCommand,
+    RepairCommand,
+)
 
 COMMAND_GROUPS: Final[Mapping[str, Sequence[type[CliCommand]]]] = {
     "begin": (DemoCommand, ModelCommand, InitCommand, NewCommand),

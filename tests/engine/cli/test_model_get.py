@@ -9,8 +9,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from engine.cli import local_models
-from engine.cli.local_models import get_model
+from engine.cli import making as local_models
+from engine.cli.making import get_model
 from engine.errors import CrosswindError
 from engine.local_models import SMOLLM2, KnownModel
 from tests.approval import approve
