@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from engine.config.model_ends import TABLE
+from engine.config.checks import TABLE
 
 _OPENAI: Final = Path("types/shared/chat_model.py")
 _ANTHROPIC: Final = Path("resources/messages/messages.py")

@@ -17,8 +17,7 @@ from typing import Final
 
 from engine.cli.commands.upkeep import DemoCommand, InitCommand, ModelCommand, NewCommand
 from engine.cli.console import goes_on, out, table, tell
-from engine.config.starter_benchmarks import read_starter, starter_names
-from engine.config.templates import init_workspace, new_benchmark
+from engine.config.templates import init_workspace, new_benchmark, read_starter, starter_names
 from engine.config.workspace import find_workspace
 from engine.display import one_line
 from engine.errors import CrosswindError, InputError, Problem

@@ -18,7 +18,7 @@ from distributed.comm.core import FatalCommClosedError
 
 from engine.cluster.agent import AgentActor
 from engine.cluster.pool import AgentHandle, AgentLostError
-from engine.config.cluster import checked_address, is_address
+from engine.config.values import checked_address, is_address
 from engine.errors import CrosswindError, InputError, Problem
 from engine.files import open_regular
 from engine.trust import Permission, Trust

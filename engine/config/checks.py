@@ -13,14 +13,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from engine.benchmark import AnswerForm, name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
-from engine.config.model_ends import model_end
 from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
 from engine.config.values import (
     KNOWN_SOURCES,
@@ -435,3 +436,33 @@ def _is_open_to_all(url: str) -> bool:
 
 def _warning(document: YamlDocument, at: KeyPath, what: str) -> str:
     return f"{document.path}:{document.key_place(at).line}: {dotted_path(at)} {what}"
+
+
+TABLE: Final = Path(__file__).with_name("model_ends.txt")
+SOURCES: Final = frozenset({"openai", "anthropic"})
+"""The sources whose clients say it, of models at their own addresses."""
+
+
+class ModelEnd(NamedTuple):
+    day: str
+    """As `2027-01-14`."""
+    told_by: str
+    """The client that says so, with its version."""
+
+
+def model_end(source: str, name: str) -> ModelEnd | None:
+    """When a source stops to serve a model, or has stopped; None if that is not known."""
+    return _ends().get((source, name)) if source in SOURCES else None
+
+
+@cache
+def _ends() -> dict[tuple[str, str], ModelEnd]:
+    ends: dict[tuple[str, str], ModelEnd] = {}
+    told_by = ""
+    for line in TABLE.read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            told_by = line.removeprefix("# ")
+        else:
+            source, name, day = line.split()
+            ends[source, name] = ModelEnd(day, told_by)
+    return ends

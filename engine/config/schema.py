@@ -23,7 +23,6 @@ from engine.config.checks import (
     warnings_of,
     with_names_resolved,
 )
-from engine.config.cluster import ClusterSettings
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Environment, Secret, variables_in
 from engine.config.values import (
@@ -35,6 +34,7 @@ from engine.config.values import (
     PYTHON,
     RESPONSES_ONLY,
     Call,
+    ClusterSettings,
     ConfigSection,
     Effort,
     GivenApi,

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,14 +17,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from engine.benchmark import AnswerForm, Stance, name_fault
 from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
+from engine.config.schema import ModelSpec
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, either_of, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
-from engine.errors import Problem
+from engine.errors import InputError, Problem
 from engine.json_template import FROM_HEADER, path_fault
 from engine.jury import People
 from engine.review import ReviewMode
 from engine.scripted import Pace
+from engine.trust import NOWHERE
 
 OFFLINE: Final = "offline"
 HTTP: Final = "http"
@@ -396,3 +399,81 @@ def filled_in(
                 return value
 
     return {key: of(value) for key, value in body.items()}, tuple(dict.fromkeys(secrets))
+
+
+def secret_values(specs: Iterable[ModelSpec], environment: Environment) -> set[str]:
+    """Every key, header and looked-up text of these models whose variables are set."""
+    found = set[str]()
+    for spec in specs:
+        secrets = [*spec.sent_headers.values(), *([] if spec.apikey is None else [spec.apikey])]
+        templates = [
+            *(secret.template for secret in secrets),
+            *texts_with_variables(spec.sent_body),
+        ]
+        found.update(_resolved_templates(templates, environment))
+        found.update(environment.hidden_values([spec.model, spec.address]))
+    return found
+
+
+def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
+    for template in templates:
+        try:
+            yield environment.resolve(template, where="secret", to=NOWHERE).strip()
+        except InputError:
+            continue
+
+
+_SCHEMES: Final = ("tls", "tcp")
+
+
+def is_address(scheduler: str) -> bool:
+    """Whether this is the address of a scheduler, not the path of a scheduler file."""
+    return "://" in scheduler
+
+
+def checked_address(address: str) -> str:
+    """Return the address: `tls://HOST:PORT`, or `tcp://HOST:PORT` on the loopback interface. Raises
+    `ValueError` for any other."""
+    scheme, host, port = _split_address(address)
+    if not host or not port or scheme not in _SCHEMES:
+        raise ValueError(
+            f"found `{quotable(address)}`, expected tls://HOST:PORT, or the path of the file that "
+            "`dask scheduler --scheduler-file` writes"
+        )
+    if scheme == "tcp" and not _is_loopback(host):
+        raise ValueError(
+            f"`{quotable(address)}` is neither encrypted nor on this machine: whoever reaches such "
+            "a scheduler runs code as you; start scheduler and workers with TLS and write "
+            "tls://HOST:PORT"
+        )
+    return address
+
+
+def _split_address(address: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port; without host and port where it is invalid."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        return "", None, None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _checked_scheduler(written: str) -> str:
+    return checked_address(written) if is_address(written) else written
+
+
+class ClusterSettings(Shape):
+    """A Dask cluster whose workers make the calls. TLS is as in Dask's own configuration."""
+
+    scheduler: Annotated[Words, AfterValidator(_checked_scheduler)] = Field(
+        description="`tls://HOST:PORT`, or a path"
+    )
+    """Its scheduler: the address, or the path of the file that `dask scheduler --scheduler-file`
+    writes, relative to the workspace. It must use TLS or be on this machine."""

@@ -11,7 +11,7 @@ import pytest
 
 from engine.benchmark import Track
 from engine.config.benchmark_file import load_definition
-from engine.config.starter_benchmarks import read_starter, starter_names
+from engine.config.templates import read_starter, starter_names
 from engine.config.yaml_text import read_yaml
 from engine.lint import lint_metrics, lint_scenarios
 from engine.store.scenarios_json import read_scenarios

@@ -22,8 +22,7 @@ from engine.cli.command_line import build_parser, commands_of
 from engine.config.benchmark_file import BenchmarkShape, load_definition
 from engine.config.schema import Config, ModelSpec, Target, load_config
 from engine.config.schemas import SCHEMAS
-from engine.config.starter_benchmarks import starter_names
-from engine.config.templates import init_workspace, new_benchmark
+from engine.config.templates import init_workspace, new_benchmark, starter_names
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from tests.approval import approve, lines_with

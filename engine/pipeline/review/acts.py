@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from engine.benchmark import Metric, Scenario, Track, When
 from engine.config.benchmark_file import load_definition
-from engine.config.review_shapes import metric_from, scenario_from
-from engine.config.write_back import write_metrics
+from engine.config.write_back import metric_from, scenario_from, write_metrics
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext, RunContext

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.model_ends import TABLE, ModelEnd, model_end
+from engine.config.checks import TABLE, ModelEnd, model_end
 from engine.config.schema import load_config
 from tools.model_ends import anthropic_ends, lines, openai_ends
 
