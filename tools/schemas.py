@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from engine.checks import UserAuditMode
 from engine.cli.console import OUTPUT_VERSION
 from engine.config.benchmark_file import OLD_TRACKS, BenchmarkShape
-from engine.config.schema import ONE, SEVERAL, Config
+from engine.config.checks import ONE, SEVERAL
+from engine.config.schema import Config
 from engine.config.schemas import SCHEMAS
 from engine.review import ReviewMode
 from tools.manual.configuration import meanings

@@ -1,5 +1,5 @@
-"""A run without the app, and `crosswind watch` without it: progress to stderr, as bars on a terminal
-or as lines for a log."""
+"""A run without the app, and `crosswind watch` without it: progress to stderr, as bars on a
+terminal or as lines for a log."""
 
 from __future__ import annotations
 

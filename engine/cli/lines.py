@@ -1,4 +1,5 @@
-"""Progress as plain lines, for a log or a simple terminal; and a line for each kind of failure."""
+"""Progress as plain lines, for a log or a simple terminal, or as bars; and a line for each kind of
+failure."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from engine.progress import Progress, StateCounts, TargetProgress
 from engine.watch import Watch
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich import progress as rich_progress
 
 
 LINE_SECONDS: Final = 5.0
@@ -287,9 +288,9 @@ def rejected_sentence(benchmark: str) -> str:
 class BarPrinter:
     """Draws one bar for each stage, and below it one for each target."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: rich_progress.Progress) -> None:
         self._progress = progress
-        self._tasks: dict[tuple[str, Stage, str | None], TaskID] = {}
+        self._tasks: dict[tuple[str, Stage, str | None], rich_progress.TaskID] = {}
 
     def show(self, watch: Watch, *, last: bool = False) -> None:
         for (name, stage), tally in list(watch.progress.stages.items()):
@@ -331,7 +332,7 @@ class BarPrinter:
         )
 
 
-def _progress(*, of_bytes: bool) -> Progress:
+def _progress(*, of_bytes: bool) -> rich_progress.Progress:
     """Bars that count bytes and vanish at the end, or rows, with those that failed."""
     # 23 ms to load rich, only where there are bars to draw
     from rich import console, progress
@@ -357,9 +358,9 @@ def bars() -> Iterator[BarPrinter]:
 class ImportBar:
     """Draws one bar, for the benchmark that is being read."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: rich_progress.Progress) -> None:
         self._progress = progress
-        self._task: TaskID | None = None
+        self._task: rich_progress.TaskID | None = None
 
     def begin(self, benchmark: str, size: int) -> None:
         if self._task is not None:

@@ -1,4 +1,5 @@
-"""The commands that make files: init, new; and the samples of the demo."""
+"""The commands that make files: init, new; the samples of the demo; and `model`, which gets the
+file of a language model that runs on this machine."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from engine.cli.commands.results import ExportCommand
 from engine.cli.console import out
 from engine.cli.reporting import counted_results
 from engine.cli.session import Session, open_to_read
+from engine.config.schema import secret_values
 from engine.config.secrets import Environment
-from engine.config.values import secret_values
 from engine.errors import InputError, Problem
 from engine.files import is_stream, open_regular, write_named
 from engine.pipeline.labelling.calibrations import LabelledJudges

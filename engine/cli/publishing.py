@@ -14,8 +14,8 @@ from engine.cli.console import out, tell
 from engine.cli.pages import names_to_hide
 from engine.cli.session import Session, open_session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.config.schema import secret_values
 from engine.config.secrets import Environment
-from engine.config.values import secret_values
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.files import is_stream, read_regular

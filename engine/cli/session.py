@@ -17,9 +17,9 @@ from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, names_at_work
 from engine.config.benchmark_file import load_definition
 from engine.config.faults import SECRET_KEYS
-from engine.config.schema import Config, load_config
+from engine.config.schema import Config, load_config, secret_values
 from engine.config.secrets import Environment
-from engine.config.values import OFFLINE_JUDGES, secret_values
+from engine.config.values import OFFLINE_JUDGES
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.jury import Counts

@@ -1,4 +1,4 @@
-"""Problems between several values of `config.yaml`.
+"""Problems between several values of `config.yaml`, its judges among them.
 
 They are found in the plain data, not in the validated shapes, so that they are reported together
 with those of the shapes.
@@ -466,3 +466,75 @@ def _ends() -> dict[tuple[str, str], ModelEnd]:
             source, name, day = line.split()
             ends[source, name] = ModelEnd(day, told_by)
     return ends
+
+
+ONE: Final = "evaluator_model"
+SEVERAL: Final = "evaluators"
+
+_STAND_IN: Final = {"model": "unknown", "source": "openai"}
+"""Stands in for an unknown name, which is reported separately."""
+
+
+def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
+    """The document with each name in `evaluators` replaced by its model and the first judge as the
+    `evaluator_model`; and the problems of `evaluators`."""
+    written_judges = document.data.get(SEVERAL)
+    if not isinstance(written_judges, list):
+        return document, []
+    problems = _exclusive_keys(document)
+    known = named_models(document)
+    judges: list[Any] = []
+    for number, written in enumerate(written_judges):
+        if isinstance(written, str):
+            if written not in known:
+                problems.append(nobody_called(document, (SEVERAL, number), written, known))
+            judges.append(known.get(written, _STAND_IN))
+        else:
+            judges.append(written)
+    problems += _duplicate_judges(document, judges)
+    data = {**document.data, SEVERAL: judges}
+    if judges:
+        data.setdefault(ONE, judges[0])
+    return replace(document, data=data), problems
+
+
+def is_borrowed(problem: Problem, written: YamlDocument) -> bool:
+    """Whether a problem is in a model that is written elsewhere, and is reported there."""
+    key = problem.key or ""
+    judges = written.data.get(SEVERAL)
+    if key.startswith(ONE) and ONE not in written.data:
+        return judges is not None
+    return any(
+        key.startswith(f"{SEVERAL}[{number}].")
+        for number, judge in enumerate(judges if isinstance(judges, list) else [])
+        if isinstance(judge, str)
+    )
+
+
+def _exclusive_keys(document: YamlDocument) -> list[Problem]:
+    if ONE not in document.data:
+        return []
+    what = f"this stands beside `{SEVERAL}`, expected one of the two"
+    hint = f"delete it, or write it as one of `{SEVERAL}`"
+    return [document.problem((ONE,), what, hint=hint, of_key=True)]
+
+
+def _duplicate_judges(document: YamlDocument, judges: list[Any]) -> list[Problem]:
+    """A problem for each judge whose model another has, as verdicts are told apart by the model."""
+    first: dict[tuple[bool, str], int] = {}
+    problems = []
+    for number, judge in enumerate(judges):
+        match judge:
+            case {"model": str(model), "source": str(source)} if judge is not _STAND_IN:
+                label = (source.strip().lower() == OFFLINE, model)
+            case _:
+                continue
+        known = first.setdefault(label, number)
+        if known != number:
+            what = (
+                f"two judges have the model `{quotable(model)}` (first as "
+                f"{SEVERAL}[{known}]), and their verdicts could not be told apart"
+            )
+            hint = "to ask one judge several times, write `evaluation: {passes: 2}`"
+            problems.append(document.problem((SEVERAL, number), what, hint=hint))
+    return problems

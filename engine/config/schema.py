@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -18,9 +17,9 @@ from engine.config.checks import (
     contradictions,
     crossed_id,
     current_words,
-    named_models,
-    nobody_called,
+    is_borrowed,
     warnings_of,
+    with_judges,
     with_names_resolved,
 )
 from engine.config.faults import in_file_order, problems_of
@@ -59,6 +58,7 @@ from engine.config.values import (
     StreamPath,
     Url,
     Words,
+    texts_with_variables,
 )
 from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import YamlDocument, read_yaml
@@ -68,78 +68,6 @@ from engine.local_models import content_digest, is_file_name, model_file
 from engine.review import ReviewMode
 from engine.scripted import Pace
 from engine.trust import NOWHERE, Permission, beginning_of
-
-ONE: Final = "evaluator_model"
-SEVERAL: Final = "evaluators"
-
-_STAND_IN: Final = {"model": "unknown", "source": "openai"}
-"""Stands in for an unknown name, which is reported separately."""
-
-
-def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
-    """The document with each name in `evaluators` replaced by its model and the first judge as the
-    `evaluator_model`; and the problems of `evaluators`."""
-    written_judges = document.data.get(SEVERAL)
-    if not isinstance(written_judges, list):
-        return document, []
-    problems = _exclusive_keys(document)
-    known = named_models(document)
-    judges: list[Any] = []
-    for number, written in enumerate(written_judges):
-        if isinstance(written, str):
-            if written not in known:
-                problems.append(nobody_called(document, (SEVERAL, number), written, known))
-            judges.append(known.get(written, _STAND_IN))
-        else:
-            judges.append(written)
-    problems += _duplicate_judges(document, judges)
-    data = {**document.data, SEVERAL: judges}
-    if judges:
-        data.setdefault(ONE, judges[0])
-    return replace(document, data=data), problems
-
-
-def is_borrowed(problem: Problem, written: YamlDocument) -> bool:
-    """Whether a problem is in a model that is written elsewhere, and is reported there."""
-    key = problem.key or ""
-    judges = written.data.get(SEVERAL)
-    if key.startswith(ONE) and ONE not in written.data:
-        return judges is not None
-    return any(
-        key.startswith(f"{SEVERAL}[{number}].")
-        for number, judge in enumerate(judges if isinstance(judges, list) else [])
-        if isinstance(judge, str)
-    )
-
-
-def _exclusive_keys(document: YamlDocument) -> list[Problem]:
-    if ONE not in document.data:
-        return []
-    what = f"this stands beside `{SEVERAL}`, expected one of the two"
-    hint = f"delete it, or write it as one of `{SEVERAL}`"
-    return [document.problem((ONE,), what, hint=hint, of_key=True)]
-
-
-def _duplicate_judges(document: YamlDocument, judges: list[Any]) -> list[Problem]:
-    """A problem for each judge whose model another has, as verdicts are told apart by the model."""
-    first: dict[tuple[bool, str], int] = {}
-    problems = []
-    for number, judge in enumerate(judges):
-        match judge:
-            case {"model": str(model), "source": str(source)} if judge is not _STAND_IN:
-                label = (source.strip().lower() == OFFLINE, model)
-            case _:
-                continue
-        known = first.setdefault(label, number)
-        if known != number:
-            what = (
-                f"two judges have the model `{quotable(model)}` (first as "
-                f"{SEVERAL}[{known}]), and their verdicts could not be told apart"
-            )
-            hint = "to ask one judge several times, write `evaluation: {passes: 2}`"
-            problems.append(document.problem((SEVERAL, number), what, hint=hint))
-    return problems
-
 
 _NAMED_BY_SOURCE: Final = frozenset({OFFLINE, *APPLICATIONS})
 
@@ -826,3 +754,25 @@ def _targets_by_condition(config: Config) -> Iterator[Target]:
             yield target.model_copy(update={"id": crossed, "system_prompt": own})
         if not config.conditions:
             yield target
+
+
+def secret_values(specs: Iterable[ModelSpec], environment: Environment) -> set[str]:
+    """Every key, header and looked-up text of these models whose variables are set."""
+    found = set[str]()
+    for spec in specs:
+        secrets = [*spec.sent_headers.values(), *([] if spec.apikey is None else [spec.apikey])]
+        templates = [
+            *(secret.template for secret in secrets),
+            *texts_with_variables(spec.sent_body),
+        ]
+        found.update(_resolved_templates(templates, environment))
+        found.update(environment.hidden_values([spec.model, spec.address]))
+    return found
+
+
+def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
+    for template in templates:
+        try:
+            yield environment.resolve(template, where="secret", to=NOWHERE).strip()
+        except InputError:
+            continue

@@ -1,4 +1,9 @@
-"""Makes files: a workspace that runs at once, and a benchmark, commented or ready to run."""
+"""Makes files: a workspace that runs at once, and a benchmark, commented or ready to run.
+
+The benchmarks to begin from are in `starters/benchmarks/`. In their `scenarios.yaml` a base
+scenario stands once. Its variants differ only in the sentences that say who the person is, so that
+whatever differs between groups comes from these sentences.
+"""
 
 from __future__ import annotations
 

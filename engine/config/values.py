@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -17,16 +17,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from engine.benchmark import AnswerForm, Stance, name_fault
 from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
-from engine.config.schema import ModelSpec
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, either_of, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
-from engine.errors import InputError, Problem
+from engine.errors import Problem
 from engine.json_template import FROM_HEADER, path_fault
 from engine.jury import People
 from engine.review import ReviewMode
 from engine.scripted import Pace
-from engine.trust import NOWHERE
 
 OFFLINE: Final = "offline"
 HTTP: Final = "http"
@@ -399,28 +397,6 @@ def filled_in(
                 return value
 
     return {key: of(value) for key, value in body.items()}, tuple(dict.fromkeys(secrets))
-
-
-def secret_values(specs: Iterable[ModelSpec], environment: Environment) -> set[str]:
-    """Every key, header and looked-up text of these models whose variables are set."""
-    found = set[str]()
-    for spec in specs:
-        secrets = [*spec.sent_headers.values(), *([] if spec.apikey is None else [spec.apikey])]
-        templates = [
-            *(secret.template for secret in secrets),
-            *texts_with_variables(spec.sent_body),
-        ]
-        found.update(_resolved_templates(templates, environment))
-        found.update(environment.hidden_values([spec.model, spec.address]))
-    return found
-
-
-def _resolved_templates(templates: Sequence[str], environment: Environment) -> Iterator[str]:
-    for template in templates:
-        try:
-            yield environment.resolve(template, where="secret", to=NOWHERE).strip()
-        except InputError:
-            continue
 
 
 _SCHEMES: Final = ("tls", "tcp")

@@ -1,5 +1,5 @@
 """Writes metrics into a `benchmark.yaml` and leaves all its other text as it was; and turns
-a metric or a scenario into YAML for a person's editor, which `review_shapes` reads back.
+a metric or a scenario into YAML for a person's editor and back, with the line of every fault.
 
 Only what changes is rewritten: an unchanged metric keeps its lines, and an edited one all but the
 values that differ. Dumping the whole file would change its comments, line breaks and quotes.

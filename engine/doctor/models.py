@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from engine.config.schema import Config, ModelSpec, Target
+from engine.config.schema import Config, ModelSpec, Target, secret_values
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.values import secret_values
 from engine.config.wording import quotable
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.errors import InputError

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from engine.config.benchmark_file import BenchmarkShape
-from engine.config.schema import ONE, SEVERAL, Config, ModelSpec, Target, UserModel
+from engine.config.checks import ONE, SEVERAL
+from engine.config.schema import Config, ModelSpec, Target, UserModel
 from tools.manual.markdown import code, table
 
 _HEADS: Final = ("key", "value", "default", "meaning")

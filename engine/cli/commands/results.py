@@ -1,4 +1,5 @@
-"""The commands that show results and what is stored, and write it to files of other formats."""
+"""The commands that show results and what is stored, and write it to files of other formats; and
+those with which people review, label and compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that look after a workspace."""
+"""The commands to begin with, and those that look after a workspace."""
 
 from __future__ import annotations
 
