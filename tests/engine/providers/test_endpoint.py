@@ -16,10 +16,6 @@ from engine.providers.endpoint import (
 )
 
 
-def key() -> str:
-    return "sk-x"
-
-
 @pytest.mark.parametrize(
     ("source", "url", "wire"),
     [

@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts
-from engine.providers.endpoint import RequestParams, Wire
-from engine.providers.model import Finish, Message, MessageRole, Model, ReportingModel
+from engine.providers.accounts import Accounts
+from engine.providers.endpoint import RequestParams
+from engine.providers.model import Finish, Message, MessageRole
 from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel
 from engine.providers.retry import RetryPolicy
@@ -26,7 +25,6 @@ from tests.protocol_server.settings import Settings
 from tests.waiting import PATIENCE_S
 
 WORDS = "one word and then the next until all are said " * 2
-NOWHERE = "http://127.0.0.1:1/v1"
 SHORT = RetryPolicy(first_token_s=0.15, between_s=0.15, whole_s=3.0, ending_s=0.1)
 SHAPE = {
     "title": "judgement",
@@ -73,15 +71,6 @@ def test_a_reply_is_heard_as_it_comes_and_counted(bench: Bench) -> None:
     assert attempt.usage == done.reply.usage
 
 
-def test_it_is_a_model_that_tells_its_attempts(bench: Bench) -> None:
-    async def run(_accounts: Accounts, model: Model) -> None:
-        assert isinstance(model, ReportingModel)
-        assert (model.label, model.scripted) == ("target x", False)
-        assert "canary" not in repr(model)
-
-    bench.play(run)
-
-
 @pytest.mark.parametrize(
     ("fault", "outcome"),
     [
@@ -122,11 +111,6 @@ def test_what_was_heard_of_a_broken_reply_is_void(bench: Bench) -> None:
     void = done.heard.index(None)
     assert "".join(word or "" for word in done.heard[:void]) == "one word and"
     assert done.heard.count(None) == 1
-
-
-def test_nothing_is_void_where_nothing_was_heard(bench: Bench) -> None:
-    bench.server.plan(Fault.SERVER_ERROR, when=upto(3))
-    assert None not in bench.call().heard
 
 
 @pytest.mark.parametrize(
@@ -170,14 +154,6 @@ def test_a_reply_that_drips_has_a_whole_time(bench: Bench) -> None:
     approve(str(done.error))
 
 
-@pytest.mark.parametrize("fault", [Fault.HUGE_REPLY, Fault.HUGE_EVENT])
-def test_a_reply_without_bounds_is_refused(bench: Bench, fault: Fault) -> None:
-    bench.server.plan(fault)
-    done = bench.call()
-    assert done.outcomes == ["fatal_request"]
-    assert "too large" in str(done.error)
-
-
 @pytest.mark.parametrize(
     ("fault", "finish"),
     [
@@ -196,49 +172,10 @@ def test_an_end_that_is_no_failure_is_an_answer_and_never_asked_for_again(
     assert done.outcomes == ["answer"]
 
 
-def test_a_content_filter_is_an_answer(openai_bench: Bench) -> None:
-    openai_bench.server.plan(Fault.CONTENT_FILTER)
-    done = openai_bench.call()
-    assert done.reply is not None
-    assert done.reply.finish is Finish.CONTENT_FILTER
-
-
 def test_an_answer_without_a_word_is_asked_for_twice_more(bench: Bench) -> None:
     bench.server.plan(Fault.EMPTY_TEXT)
     done = bench.call()
     assert done.outcomes == ["empty", "empty", "empty"]
-    approve(str(done.error))
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (Fault.UNAUTHORIZED, "401: the key was refused"),
-        (Fault.PAYMENT_REQUIRED, "402: the account has no credit"),
-        (Fault.FORBIDDEN, "403: the key may not use this model"),
-        (Fault.NOT_FOUND, "404: there is no such model"),
-        (Fault.REDIRECT, "307: the server redirects elsewhere"),
-    ],
-)
-def test_a_target_that_cannot_work_is_parked_at_the_first_sign(
-    bench: Bench, fault: Fault, words: str
-) -> None:
-    bench.server.plan(fault)
-    done = bench.calls(3)
-    assert len(bench.server.requests) == 1
-    for one in done:
-        assert isinstance(one.error, ModelError)
-        assert not one.error.retryable
-        assert str(one.error).startswith(f"target x: {words}")
-        look_at = "base_url" if fault is Fault.REDIRECT else "apikey, model and base_url"
-        assert f"parked; check {look_at} of target x" in str(one.error)
-    assert done[0].outcomes == ["fatal_target"]
-
-
-def test_a_quota_that_is_used_up_is_not_waited_for(openai_bench: Bench) -> None:
-    openai_bench.server.plan(Fault.QUOTA_EXHAUSTED)
-    done = openai_bench.call()
-    assert done.outcomes == ["fatal_target"]
     approve(str(done.error))
 
 
@@ -269,24 +206,6 @@ def test_a_new_key_is_not_parked_with_the_old_one(bench: Bench) -> None:
     bad, good = bench.play(run)
     assert bad.outcomes == ["fatal_target"]
     assert text(good) == WORDS.strip()
-
-
-@pytest.mark.parametrize("fault", [Fault.BAD_REQUEST, Fault.UNPROCESSABLE])
-def test_a_request_that_is_wrong_fails_alone(bench: Bench, fault: Fault) -> None:
-    bench.server.plan(fault, when=first)
-    done = bench.calls(2)
-    assert done[0].outcomes == ["fatal_request"]
-    assert done[1].outcomes == ["answer"]
-
-
-def test_a_server_that_stays_broken_is_given_up_after_eight_tries(bench: Bench) -> None:
-    bench.server.plan(Fault.UNAVAILABLE)
-    done = bench.call()
-    assert done.outcomes == ["transient"] * 8
-    assert isinstance(done.error, ModelError)
-    assert done.error.retryable
-    assert bench.time.slept == [0.5, 1, 2, 4, 8, 16, 30]
-    approve(str(done.error))
 
 
 def test_a_server_that_breaks_on_whatever_it_is_asked_is_tried_once_a_call_after_two_in_vain(
@@ -335,29 +254,6 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
 
     approve(bench.play(run))
     assert bench.time.slept == [12.0]
-
-
-def test_accounts_are_told_of_on_another_thread_while_others_are_opened() -> None:
-    """As by the board of a run, which whoever looks at it asks for."""
-    accounts, account = Accounts(), cast("Account", None)
-
-    class Meanwhile(str):
-        """An address: while it is compared, another account is opened."""
-
-        __hash__ = str.__hash__
-
-        def __eq__(self, other: object) -> bool:
-            accounts._open[Wire.OPENAI, f"{len(accounts._open)}", b"", False] = account
-            return str.__eq__(self, other)
-
-    async def run() -> None:
-        nonlocal account
-        account = await accounts.account(Wire.OPENAI, NOWHERE, "any")
-        assert accounts.at(Wire.OPENAI, Meanwhile(NOWHERE)) == [account]
-        await accounts.close()
-
-    accounts, account = Accounts(), cast("Account", None)
-    asyncio.run(run())
 
 
 async def answered_meanwhile(bench: Bench, within_s: float) -> bool:
@@ -546,16 +442,6 @@ def test_a_refusal_without_a_reason_is_tried_lower_and_kept_only_if_it_helps(
     assert len(openai_bench.notes) == 1
 
 
-@pytest.mark.parametrize("fault", [Fault.BAD_REQUEST, Fault.TOO_LARGE])
-def test_one_refusal_that_names_nothing_does_not_change_how_a_model_is_asked_from_then_on(
-    openai_bench: Bench, fault: Fault
-) -> None:
-    openai_bench.server.plan(fault, when=first)
-    openai_bench.calls(2, schema=SHAPE)
-    assert openai_bench.server.requests[-1].response_format == "json_schema"
-    assert openai_bench.notes == []
-
-
 @pytest.mark.parametrize("parameter", ["temperature", "max_tokens", "stream_options"])
 def test_a_parameter_that_is_refused_is_dropped_once_and_told(
     openai_bench: Bench, parameter: str
@@ -631,11 +517,6 @@ def test_a_server_that_was_never_there_parks_its_models(bench: Bench) -> None:
     bench.server.accept()
 
 
-def test_connections_are_kept_and_shared(bench: Bench) -> None:
-    assert all(one.reply for one in bench.calls(5))
-    assert bench.server.counters.connections_made == 1
-
-
 def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
     bench.server.plan(Fault.STALL_MIDWAY)
 
@@ -698,28 +579,6 @@ def test_calls_that_a_server_would_not_take_are_counted_while_they_wait(bench: B
     at_once, waiting = meanwhile
     assert 0 < waiting < 20
     assert at_once + waiting >= 20
-
-
-def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
-    async def run(accounts: Accounts, model: RealModel) -> set[int]:
-        seen: set[int] = set()
-        sleep = bench.time.sleep
-
-        async def watched(seconds: float) -> None:
-            for _ in range(10):
-                await asyncio.sleep(0)  # all of them have come by then
-            held = model.held()
-            seen.add(0 if held is None else held.calls)
-            await sleep(seconds)
-
-        object.__setattr__(accounts.clock, "sleep", watched)
-        await call(model)
-        [account] = accounts.at(model.endpoint.wire, model.endpoint.base_url)
-        account.model(model.endpoint.model).limiter.close_for(12)
-        await asyncio.gather(*(call(model) for _ in range(3)))
-        return seen
-
-    assert max(bench.play(run)) == 3
 
 
 def test_half_a_character_in_a_message_is_no_obstacle(bench: Bench) -> None:

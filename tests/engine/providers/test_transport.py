@@ -113,35 +113,6 @@ async def test_a_connection_that_is_not_fit_for_another_request_gets_none(answer
         await connections.close()
 
 
-@pytest.mark.parametrize(
-    "surplus",
-    [sized(b"of nobody"), b"HTTP/1.1 408 Timeout\r\n\r\n", b""],
-    ids=["an answer", "a farewell", "an end"],
-)
-async def test_what_comes_when_nobody_asked_is_no_answer_to_the_next_request(
-    surplus: bytes,
-) -> None:
-    ended = asyncio.Event()
-
-    async def answer(visit: Visit) -> None:
-        await visit.say(sized())
-        if visit.connection == 1:
-            if surplus:
-                await visit.say(surplus)
-            else:
-                visit.writer.write_eof()
-            await visit.until_gone()
-            ended.set()
-
-    async with serving(answer) as served:
-        connections = ConnectionPool(served.address())
-        assert (await heard(connections)).body == WORDS
-        await ended.wait()
-        assert (await heard(connections)).body == WORDS
-        assert served.connections == 2
-        await connections.close()
-
-
 async def test_a_connection_is_closed_when_it_has_waited_too_long() -> None:
     gone = asyncio.Event()
 

@@ -19,9 +19,6 @@ from tests.protocol_server.settings import Settings
 
 NAME: Final = "side-by-side"
 SOUND: Final = Settings(latency_ms=100, tokens_per_second=200)
-MOST: Final = 3.0
-"""So many times as long as by itself a sound provider's row may take, as both share a machine."""
-TRIES: Final = 3
 _NO_WORDS: Final = re.compile(r"Traceback|Exception|\bbug\b|\w+Error\b|object at 0x|httptools")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
 
@@ -54,26 +51,6 @@ def side_by_side(place: Workplace, said: Mapping[str, Mapping[str, bytes]]) -> f
     sound = {target["id"] for target in good}
     _check_rows(place, fails, sound)
     return max(_took(place, target) for target in sound)
-
-
-def check_unharmed(
-    root: Path,
-    server: ProtocolServer,
-    said: Mapping[str, Mapping[str, bytes]],
-    source: str = "openai",
-) -> None:
-    """What a busy machine does to one of the two, it does not do three times."""
-    took = list[float]()
-    while not took or min(took) > MOST:
-        assert len(took) < TRIES, f"so many times as long as by itself: {took}"
-        places = (
-            Workplace(root / f"{name}-{len(took)}", server, source=source)
-            for name in ("alone", "beside")
-        )
-        alone = side_by_side(next(places), {source: {} for source in said})
-        beside = next(places)
-        took.append(side_by_side(beside, said) / alone)
-        check_commands(beside.root)
 
 
 def _check_rows(place: Workplace, fails: set[str], sound: set[str]) -> None:

@@ -76,15 +76,13 @@ def findings(said: Said) -> list[dict[str, Any]]:
     return [one for one in found if "reader" in one["says"]]
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def reading(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Reading]:
+@pytest.fixture
+def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reading]:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with ProtocolServer() as server:
-        place = Workplace(tmp_path / "workspace", server, source=request.param)
+        place = Workplace(tmp_path / "workspace", server)
         place.configure([{"id": "reader", **place.model("reader", price=PRICE)}])
         place.define(NAME, "Whether it keeps saying what it thinks.", [metric(1, DEFINITION)])
         place.stage(NAME, [scenario(1)])

@@ -129,27 +129,6 @@ def test_with_metrics_that_are_not_written_the_whole_way_is_quoted(shop: Shop) -
     assert not quoted.measured
 
 
-def test_with_metrics_of_ones_own_and_variants_the_whole_way_is_quoted(shop: Shop) -> None:
-    shop.configure(
-        demographics={"age": ["younger", "older"]},
-        generation={"scenarios_per_metric": 2, "turns": 3, "num_samples": 2},
-    )
-    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
-    plan = shop.quote()
-    approve(plan.assumed)
-    shop.holds()
-
-
-def test_scenarios_that_a_person_wrote_are_counted_before_they_are_taken_in(shop: Shop) -> None:
-    shop.configure()
-    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
-    shop.place.stage(NAME, [scenario(1, turns=3), scenario(2, turns=3)])
-    quoted = shop.quote()
-    assert quoted.assumed == []
-    assert [round(call.rows.high) for call in quoted.calls] == [2, 2, 2, 2]
-    shop.holds()
-
-
 def test_scenarios_of_ones_own_that_new_metrics_leave_in_place_are_counted(shop: Shop) -> None:
     """Three metrics or more are written anew, with a scenario each; ten stand beside them."""
     shop.configure(targets=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +13,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.http.connection import HttpConnection
-from engine.providers.http.connector import Connector, failure_of
 from engine.providers.http.pool import ConnectionPool
-from engine.providers.http.transport import ConnectionFailedError
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from tests.engine.wire import audit
@@ -118,20 +114,6 @@ def test_a_call_that_waits_for_an_open_file_ends_at_a_stop(
     assert result.stopped
     assert not result.failed
     assert place.server.counters.calls == 0
-    check_nothing_was_lost(place)
-
-
-def test_a_call_whose_connection_found_no_open_file_ends_at_a_stop(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def connect(*_: object) -> HttpConnection:
-        raise ConnectionFailedError(failure_of(OSError(errno.EMFILE, "-")))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Connector, "connect", connect)
-        result = run_stopped_at_the_first_wait(place)
-    assert result.stopped
-    assert not result.failed
     check_nothing_was_lost(place)
 
 

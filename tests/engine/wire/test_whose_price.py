@@ -168,13 +168,11 @@ def variable(monkeypatch: pytest.MonkeyPatch) -> str:
     return "${MODEL_NAME}"
 
 
-@pytest.mark.parametrize("written", ["words-20", "${MODEL_NAME}"])
-def test_a_budget_holds_however_the_models_name_is_written(
-    bakery: Bakery, server: ProtocolServer, variable: str, written: str
+def test_a_budget_holds_where_the_models_name_is_a_variable(
+    bakery: Bakery, server: ProtocolServer, variable: str
 ) -> None:
-    assert variable
     target = bakery.target(
-        "a", server, model=written, price={**DEAR}, params={"max_tokens": 100, "seed": 1}
+        "a", server, model=variable, price={**DEAR}, params={"max_tokens": 100, "seed": 1}
     )
     bakery.open(target, run={"budget": 0.005})
     said = crosswind(bakery.root, "run", "--headless", "--yes", "--plain", code=3)
@@ -218,20 +216,6 @@ def test_measured_costs_of_another_server_are_not_expected_of_this_one(
     moved = bakery.quote(force=True, stages=PLAYED)
     assert moved.measured
     assert moved.unpriced.high
-
-
-def test_costs_that_one_server_reported_are_not_expected_of_another(
-    bakery: Bakery, server: ProtocolServer, elsewhere: ProtocolServer
-) -> None:
-    server.settings = replace(server.settings, cost=0.01)
-    bakery.open(bakery.target("a", server), generation=_samples(2))
-    bakery.run(NAME)
-    calls = len(bakery.calls("a"))
-    assert bakery.quote(force=True, stages=PLAYED).usd.expected == pytest.approx(0.01 * calls)
-    other = bakery.target("b", elsewhere, price={"input": 1000, "output": 1000})
-    bakery.open(bakery.target("a", server), other, generation=_samples(2))
-    of_other = bakery.quote(targets=frozenset({"b"}), stages=PLAYED)
-    assert of_other.usd.low > 0.01 * calls
 
 
 @pytest.mark.parametrize("of_run", ["imported after it", "in it, with a damaged configuration"])

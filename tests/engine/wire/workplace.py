@@ -30,7 +30,6 @@ from tests.protocol_server.server import ProtocolServer
 CANARY: Final = "sk-canary-0123456789abcdefXYZ"
 HEADER_CANARY: Final = "header-canary-9876543210"
 VARIABLES: Final = {"CANARY_KEY": CANARY, "CANARY_HEADER": HEADER_CANARY}
-MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generator"}
 
 BOTH_PROTOCOLS: Final = pytest.mark.parametrize("place", ["openai", "anthropic"], indirect=True)
 """For what the two protocols write in their own ways."""
