@@ -23,12 +23,12 @@ from engine.statistics.paired import drawn_error
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 from tests.late import inter_rater, linear_model, proportion, special, stats
 
-SEEDS = range(8)
+SEEDS = range(3)
 
 
 @pytest.mark.exhaustive
 def test_clopper_and_pearsons_is_that_of_statsmodels() -> None:
-    for n in (1, 7, 60):
+    for n in (1, 7, 20):
         for passed in range(n + 1):
             found = clopper_pearson(passed / n, n)
             expected = proportion.proportion_confint(passed, n, method="beta")

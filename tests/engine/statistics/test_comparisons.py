@@ -326,3 +326,13 @@ def test_things_of_one_scenario_are_left_out_together() -> None:
 def test_a_flip_matrix_counts_what_both_answered() -> None:
     found = flip_matrix([True, True, False, None, False], [True, False, True, True, False])
     assert (found.both, found.left_only, found.right_only, found.neither) == (1, 1, 1, 1)
+
+
+def test_agreement_on_one_base_scenario_has_figures_and_no_intervals() -> None:
+    found = agreement([[True, True], [True, False], [False, False]], ["only"] * 3)
+    assert found is not None
+    assert found.percent.interval is None
+    assert found.ac1 is not None
+    assert found.ac1.interval is None
+    assert found.alpha is not None
+    assert found.alpha.interval is None

@@ -160,7 +160,7 @@ def test_the_majority_counts_and_a_tie_does_not(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("size", [1, 3, 8])
+@pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("correlation", [None, 0.1, "its own"])
 def test_a_failure_more_never_raises_the_lower_end(
     size: int, correlation: float | str | None
@@ -182,7 +182,7 @@ def test_a_failure_more_never_raises_the_lower_end(
 
 @pytest.mark.exhaustive
 def test_a_failure_more_never_raises_the_lower_end_of_larger_tables() -> None:
-    assert not raised_by_a_failure(400)
+    assert not raised_by_a_failure(120)
 
 
 def test_a_metric_is_worth_no_more_rows_than_it_has() -> None:
