@@ -12,7 +12,7 @@ import io
 import json
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -59,31 +59,39 @@ class LogOf:
 
 def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
     """The name and content of a `.eval` file; None where there is no conversation."""
-    written = io.BytesIO()
-    log = _LogHeader(about)
+    written, summaries = io.BytesIO(), []
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for conversation in conversations:
-            sample = log.sample(conversation)
+            sample = _sample(conversation, about)
+            summaries.append(_summary(sample))
             name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
             archive.writestr(_entry(name), _text(sample))
-        if not log.summaries:
+        if not summaries:
             return None
-        header = log.header()
+        header = _header(about, conversation, summaries)
         start = {name: header[name] for name in ("version", "eval", "plan")}
         archive.writestr(_entry("_journal/start.json"), _text(start))
-        archive.writestr(_entry("summaries.json"), _text(log.summaries))
+        archive.writestr(_entry("summaries.json"), _text(summaries))
         archive.writestr(_entry("header.json"), _text(header))
-    return f"{log.name}.eval", written.getvalue()
+    return f"{_file_name(about, header)}.eval", written.getvalue()
 
 
 def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
     """The name and content of a `.json` log, which is easier to read for other programs; None where
     there is no conversation."""
-    log = _LogHeader(about)
-    samples = [log.sample(conversation) for conversation in conversations]
+    samples = []
+    for conversation in conversations:
+        samples.append(_sample(conversation, about))
     if not samples:
         return None
-    return f"{log.name}.json", _text({**log.header(), "samples": samples}).encode()
+    header = _header(about, conversation, [_summary(sample) for sample in samples])
+    return f"{_file_name(about, header)}.json", _text({**header, "samples": samples}).encode()
+
+
+def _file_name(about: LogOf, header: Mapping[str, Any]) -> str:
+    """Without its ending, as Inspect names its own."""
+    when = header["eval"]["created"].replace(":", "-")
+    return f"{when}_{about.benchmark}_{about.target}"
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -97,123 +105,118 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
-class _LogHeader:
-    """Collects the header of a log while its samples are written."""
+_SUMMED: Final = (
+    *("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "role_usage"),
+    *("started_at", "uuid", "completed_at", "total_time"),
+)
 
-    def __init__(self, about: LogOf) -> None:
-        self._about = about
-        self.summaries: list[dict[str, Any]] = []
-        self._first = self._last = 0
-        self._model = self._user_model = ""
-        self._usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self._roles: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self._scores: defaultdict[str, list[str]] = defaultdict(list)
 
-    @property
-    def name(self) -> str:
-        """The name of the file, without its ending, as Inspect names its own."""
-        when = _time(self._first).replace(":", "-")
-        return f"{when}_{self._about.benchmark}_{self._about.target}"
+def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
+    summary = {name: sample[name] for name in _SUMMED}
+    summary |= {"completed": "error" not in sample, "message_count": len(sample["messages"])}
+    if "error" in sample:
+        summary["error"] = sample["error"]["message"]
+    return summary
 
-    def sample(self, conversation: Conversation) -> dict[str, Any]:
-        written = _sample(conversation, self._about.used.get(str(conversation.take.key), {}))
-        began, ended = conversation.take.at or 0, _end_time(conversation)
-        self._first = min(self._first or began, began)
-        self._last = max(self._last, ended)
-        self._model, self._user_model = conversation.take.model, conversation.take.user_model
-        for sums, used in (
-            (self._usage, written["model_usage"]),
-            (self._roles, written["role_usage"]),
-        ):
-            for name, usage in used.items():
-                for part, amount in usage.items():
-                    sums[name][part] = sums[name].get(part, 0) + amount
-        for name, score in written["scores"].items():
-            self._scores[name].append(score["value"])
-        names = "id epoch input target metadata scores model_usage role_usage started_at uuid"
-        summary = {name: written[name] for name in f"{names} completed_at total_time".split()}
-        summary |= {"completed": "error" not in written, "message_count": len(written["messages"])}
-        if "error" in written:
-            summary["error"] = written["error"]["message"]
-        self.summaries.append(summary)
-        return written
 
-    def header(self) -> dict[str, Any]:
-        about = self._about
-        ids = list(dict.fromkeys(summary["id"] for summary in self.summaries))
-        judges = sorted(name for name in self._scores if name != COUNTS)
-        began, ended = _time(self._first), _time(self._last)
-        done = sum(summary["completed"] for summary in self.summaries)
-        return {
-            "version": VERSION,
-            "status": "success",
-            "eval": {
-                "eval_id": _id(about.benchmark, about.target, began),
-                "run_id": _id(about.benchmark, began),
-                "created": began,
-                "task": about.benchmark,
-                "task_id": _id(about.benchmark),
-                "task_version": 0,
-                "task_display_name": about.title,
-                "task_description": about.description,
-                "dataset": {
-                    "name": about.benchmark,
-                    "samples": len(ids),
-                    "sample_ids": ids,
-                    "shuffled": False,
-                },
-                "model": self._model,
-                "model_roles": {"user": {"model": self._user_model}},
-                "config": {"epochs": about.epochs},
-                "packages": {"crosswind": version("crosswind")},
-                "metadata": {"target": about.target},
-                "scorers": [{"name": name} for name in (COUNTS, *judges)],
-            },
-            "plan": {
-                "name": "plan",
-                "steps": [{"solver": "user_model", "params": {"model": self._user_model}}],
-            },
-            "results": {
-                "total_samples": len(self.summaries),
-                "completed_samples": done,
-                "scores": [self._score(name) for name in (COUNTS, *judges)],
-            },
-            "stats": {
-                "started_at": began,
-                "completed_at": ended,
-                "model_usage": dict(self._usage),
-                "role_usage": dict(self._roles),
-            },
-        }
+def _header(
+    about: LogOf, last: Conversation, summaries: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The header of a log of these samples, of which `last` is the last one's conversation."""
+    ids = list(dict.fromkeys(summary["id"] for summary in summaries))
+    scores: defaultdict[str, list[str]] = defaultdict(list)
+    for summary in summaries:
+        for name, score in summary["scores"].items():
+            scores[name].append(score["value"])
+    judges = sorted(name for name in scores if name != COUNTS)
+    starts = [summary["started_at"] for summary in summaries]
+    began = min((start for start in starts if start != _time(0)), default=_time(0))
+    return {
+        "version": VERSION,
+        "status": "success",
+        "eval": {
+            **_eval(about, last, began, ids),
+            "scorers": [{"name": name} for name in (COUNTS, *judges)],
+        },
+        "plan": {
+            "name": "plan",
+            "steps": [{"solver": "user_model", "params": {"model": last.take.user_model}}],
+        },
+        "results": {
+            "total_samples": len(summaries),
+            "completed_samples": sum(summary["completed"] for summary in summaries),
+            "scores": [
+                _score_sums(name, scores[name], len(summaries)) for name in (COUNTS, *judges)
+            ],
+        },
+        "stats": {
+            "started_at": began,
+            "completed_at": max(summary["completed_at"] for summary in summaries),
+            "model_usage": _usage_sums(summary["model_usage"] for summary in summaries),
+            "role_usage": _usage_sums(summary["role_usage"] for summary in summaries),
+        },
+    }
 
-    def _score(self, name: str) -> dict[str, Any]:
-        values = self._scores[name]
-        score: dict[str, Any] = {
-            "name": name,
-            "scorer": name,
-            "scored_samples": len(values),
-            "unscored_samples": len(self.summaries) - len(values),
-            "metrics": {},
-        }
-        if values:
-            rate = values.count("C") / len(values)
-            score["metrics"] = {"accuracy": {"name": "accuracy", "value": rate}}
-        return score
+
+def _eval(about: LogOf, last: Conversation, began: str, ids: Sequence[str]) -> dict[str, Any]:
+    """What was evaluated; `ids` are those of the samples."""
+    return {
+        "eval_id": _id(about.benchmark, about.target, began),
+        "run_id": _id(about.benchmark, began),
+        "created": began,
+        "task": about.benchmark,
+        "task_id": _id(about.benchmark),
+        "task_version": 0,
+        "task_display_name": about.title,
+        "task_description": about.description,
+        "dataset": {
+            "name": about.benchmark,
+            "samples": len(ids),
+            "sample_ids": ids,
+            "shuffled": False,
+        },
+        "model": last.take.model,
+        "model_roles": {"user": {"model": last.take.user_model}},
+        "config": {"epochs": about.epochs},
+        "packages": {"crosswind": version("crosswind")},
+        "metadata": {"target": about.target},
+    }
+
+
+def _score_sums(name: str, values: Sequence[str], samples: int) -> dict[str, Any]:
+    score: dict[str, Any] = {
+        "name": name,
+        "scorer": name,
+        "scored_samples": len(values),
+        "unscored_samples": samples - len(values),
+        "metrics": {},
+    }
+    if values:
+        rate = values.count("C") / len(values)
+        score["metrics"] = {"accuracy": {"name": "accuracy", "value": rate}}
+    return score
+
+
+def _usage_sums(
+    used: Iterable[Mapping[str, Mapping[str, int]]],
+) -> dict[str, dict[str, int]]:
+    """The sums by name and kind of token."""
+    sums: dict[str, dict[str, int]] = {}
+    for usages in used:
+        for name, usage in usages.items():
+            of_name = sums.setdefault(name, {})
+            for part, amount in usage.items():
+                of_name[part] = of_name.get(part, 0) + amount
+    return sums
 
 
 # A conversation
 
 
-def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[str, Any]:
+def _sample(conversation: Conversation, about: LogOf) -> dict[str, Any]:
     take = conversation.take
     ended = _end_time(conversation)
-    by_model: dict[str, dict[str, int]] = {}
-    by_role: dict[str, dict[str, int]] = {}
-    for (role, model), usage in sorted(used.items()):
-        for sums, name in ((by_model, model), (by_role, str(role))):
-            of_name = sums.setdefault(name, {})
-            for part, amount in _usage(usage).items():
-                of_name[part] = of_name.get(part, 0) + amount
+    used = sorted(about.used.get(str(take.key), {}).items())
     messages = [_message(conversation, message) for message in conversation.messages]
     given = dict(_scores(conversation))
     scores = {name: score for name, score in given.items() if score["value"] is not None}
@@ -229,8 +232,8 @@ def _sample(conversation: Conversation, used: Mapping[tuple[Role, str], Usage]) 
         "events_data": {"messages": messages, "calls": []},
         "scores": scores,
         "metadata": {**_metadata(conversation), **({UNSCORED: unscored} if unscored else {})},
-        "model_usage": by_model,
-        "role_usage": by_role,
+        "model_usage": _usage_sums({model: _usage(usage)} for (_, model), usage in used),
+        "role_usage": _usage_sums({str(role): _usage(usage)} for (role, _), usage in used),
         "started_at": _time(take.at or 0),
         "completed_at": _time(ended),
         "total_time": max(0.0, (ended - (take.at or 0)) / 1000),
