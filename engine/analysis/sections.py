@@ -288,15 +288,11 @@ def _metrics(analysis: Analysis) -> Section:
         rows,
         heat=True,
     )
-    if isinstance(analysis, Overall):
-        why = (
-            "How often each target passes the positive and the negative metrics of each benchmark."
-        )
-    else:
-        why = (
-            "How often each target passes each metric. A negative metric passes if the behaviour "
-            "is absent. Each cell rests on few scenarios: read rows and columns, not single cells."
-        )
+    why = (
+        f"How often each target passes each {analysis.part}. A negative metric passes if the "
+        "behaviour is absent. Where a cell rests on few scenarios, read rows and columns, not "
+        "single cells."
+    )
     return Section(
         "metrics", f"{analysis.part.capitalize()} by target", [grid] if rows else [], why
     )
@@ -408,27 +404,14 @@ def _pairs(analysis: Analysis) -> Section:
         for where, pairs in pairs_by_kind(analysis)
     ]
     blocks = [Forest(groups)] if groups else []
-    return Section("comparisons", "Pairs of targets", blocks, _differences_mean(analysis))
+    return Section("comparisons", "Pairs of targets", blocks, _DIFFERENCES_MEAN)
 
 
-def _differences_mean(analysis: Analysis) -> str:
-    line = "if it excludes 0, the difference is significant, its dot filled."
-    if isinstance(analysis, Overall):
-        return (
-            "How much more often the first target passes: the mean difference over the "
-            "benchmarks in which both were scored, on the scenarios that both were scored on. "
-            f"The line is the interval among all comparisons of this section: {line}"
-        )
-    meaning = (
-        "How much more often the first target passes, on the scenarios that both were scored "
-        f"on. The line is the interval among all comparisons of this benchmark: {line}"
-    )
-    if None not in analysis.compared_on:
-        return meaning
-    return (
-        f"{meaning} All metrics together rest on more scenarios than either track, so they "
-        "detect smaller differences."
-    )
+_DIFFERENCES_MEAN: Final = (
+    "How much more often the first target passes, on the scenarios that both were scored on; of "
+    "several benchmarks, the mean of their differences. The line is the interval among all "
+    "comparisons: if it excludes 0, the difference is significant, its dot filled."
+)
 
 
 def _people(analysis: Analysis) -> Section:

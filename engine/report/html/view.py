@@ -14,7 +14,6 @@ from engine.analysis.figures import (
     Estimate,
     MetricInfo,
     Outcome,
-    Overall,
     TargetResult,
 )
 from engine.analysis.findings import Finding, answer, other_findings
@@ -227,22 +226,6 @@ class BenchmarkView:
         if not any(rate.too_few and rate.scored for rate in rates):
             return ""
         return f"A hollow dot rests on fewer than {ENOUGH_SCENARIOS} scenarios."
-
-    @property
-    def rates_mean(self) -> str:
-        """An explanation of pass rates and their intervals."""
-        if isinstance(self.analysis, Overall):
-            return (
-                "The dot is the mean of a target's pass rates in these benchmarks, with equal "
-                "weights. The line is its 95% interval: if the benchmarks were made again from as "
-                "many scenarios of the same kinds, 19 of 20 such intervals would contain the true "
-                "mean."
-            )
-        return (
-            "The dot is the pass rate of the scored conversations. The line is its 95% interval: "
-            "if the benchmark were made again from as many scenarios of the same kind, 19 of 20 "
-            "such intervals would contain the true rate."
-        )
 
 
 def _rank_key(estimate: Estimate) -> tuple[bool, float]:
