@@ -17,7 +17,6 @@ from tests.tui.theatre import BENCHMARK, METRIC, Theatre, moved
 from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
-    description_lines,
     first_that_fits,
     next_line,
     stale_line,
@@ -62,6 +61,15 @@ def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> Non
     assert found is not None
     assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
     approve(said(weakest_line(found, 100)))
+    gone = {cell("three", HOLDS): PassCount(0, 9), cell("one", ("m09", HOLDS[1])): PassCount(0, 9)}
+    assert weakest_metric(ScoreCounts({}, (), gone), INFO) is None
+    equal = {cell("one", HOLDS): PassCount(1, 2), cell("one", FLATTERS): PassCount(3, 6)}
+    # what a run wrote since is known from the store; of two equally weak, the one with more rows
+    found = weakest_metric(
+        ScoreCounts({}, (), equal | gone, INFO.metrics), replace(INFO, metrics={})
+    )
+    assert found is not None
+    assert found.metric.name == "Flatters"
 
 
 def test_the_name_of_the_weakest_comes_before_its_key() -> None:
@@ -71,31 +79,6 @@ def test_the_name_of_the_weakest_comes_before_its_key() -> None:
     assert said(weakest_line(found, 60)).endswith("… 70% of 10 judged")
     for width in (78, 60, 20, 8):
         assert length(weakest_line(found, width)) <= width
-
-
-def test_what_the_benchmark_no_longer_has_is_not_its_weakest() -> None:
-    gone = {
-        cell("three", HOLDS): PassCount(0, 9),
-        cell("one", ("m09", Track.POSITIVE)): PassCount(0, 9),
-    }
-    assert weakest_metric(ScoreCounts({}, (), gone), INFO) is None
-    found = weakest_metric(ScoreCounts({}, (), {**gone, cell("one", HOLDS): PassCount(4, 4)}), INFO)
-    assert found is not None
-    approve(said(weakest_line(found, 78)))
-
-
-def test_metrics_that_a_run_wrote_since_are_known_from_the_store() -> None:
-    scores = ScoreCounts({}, (), {cell("one", HOLDS): PassCount(1, 2)}, INFO.metrics)
-    found = weakest_metric(scores, replace(INFO, metrics={}))
-    assert found is not None
-    assert found.metric.name == "Holds"
-
-
-def test_of_two_equally_weak_the_one_with_more_rows_is_named() -> None:
-    few, many = {cell("one", HOLDS): PassCount(1, 2)}, {cell("one", FLATTERS): PassCount(3, 6)}
-    found = weakest_metric(ScoreCounts({}, (), few | many), INFO)
-    assert found is not None
-    assert found.metric.id == "m02"
 
 
 def test_reasons_of_what_is_stale_are_counted() -> None:
@@ -169,15 +152,6 @@ def test_a_new_benchmark_is_described_before_it_is_run() -> None:
     approve(said(next_line(info, BenchmarkWork({}), 160)))
     approve(said(next_line(info, BenchmarkWork({}), 40)))
     assert next_line(info, BenchmarkWork({}, is_template=None), 160) == []
-
-
-def test_a_description_takes_no_more_lines_than_it_is_given() -> None:
-    assert said(description_lines(INFO, 300, 6)[-1]).endswith("…")
-    lines = description_lines(INFO, 60, 2)
-    assert len(lines) == 2
-    assert said(lines[1]).endswith("…")
-    assert all(length(line) <= 60 for line in lines)
-    assert description_lines(replace(INFO, description=" \n"), 60, 2) == []
 
 
 def test_what_has_no_room_gives_way() -> None:

@@ -34,13 +34,6 @@ def rows_seen(pane: TranscriptView) -> list[Line]:
     return [pane.row(row) for row in range(pane.top, pane.row_count())][: pane.page_height]
 
 
-async def test_the_screen_opens_on_an_empty_store(theatre: Theatre, pilot: Pilot) -> None:
-    theatre.link.state = EngineState.STARTING
-    await theatre.tick(pilot)
-
-    approve(cells_with(on_screen(pilot), "starting", "steadiness", "scripted models, not"))
-
-
 async def test_the_header_tells_scripted_parts_from_scripted_benchmarks(
     theatre: Theatre, pilot: Pilot
 ) -> None:
@@ -63,24 +56,16 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         approve(cells_with(on_screen(pilot), "nothing has run"))
 
+        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
+        await theatre.tick(pilot)
+        assert "nothing has run" not in on_screen(pilot)
+        approve(cells_with(on_screen(pilot), "· taken from files", "1 of 1 conversation with 1"))
+
         await theatre.prepare()
         await theatre.tick(pilot)
         assert "was cut off" in on_screen(pilot)
         assert "P go on" in on_screen(pilot)
         assert "x stop" not in on_screen(pilot)
-
-    theatre.perform(script)
-
-
-def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -> None:
-    theatre.watch.link = None
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
-        await theatre.tick(pilot)
-        shown = on_screen(pilot)
-        assert "nothing has run" not in shown
-        approve(cells_with(shown, "· taken from files", "1 of 1 conversation with 1"))
 
     theatre.perform(script)
 
@@ -113,35 +98,17 @@ async def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
     assert "target    ▎ I hear▍" in on_screen(pilot).replace("hear ▍", "hear▍")
     assert "target speaking" in on_screen(pilot)
 
-
-async def test_between_being_spoken_and_being_read_a_message_does_not_flicker(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "said in full")
+    theatre.link.voices[take.key].text = "anew"  # a call that is tried again
     await theatre.tick(pilot)
+    assert "I hear" not in on_screen(pilot)
+    assert "anew▍" in on_screen(pilot)
 
-    voice = theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
+    theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
     await theatre.tick(pilot)
-    assert "said in full" in on_screen(pilot)
-
-    await theatre.said(take, 1, Speaker.USER, voice.text)
+    assert "anew" in on_screen(pilot)
+    await theatre.said(take, 1, Speaker.TARGET, "anew")
     await theatre.tick(pilot)
-    assert on_screen(pilot).count("said in full") == 1
-
-
-async def test_a_message_that_begins_anew_is_read_anew(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "the line broke off here")
-    await theatre.tick(pilot)
-
-    theatre.link.voices[take.key].text = "once more"
-    await theatre.tick(pilot)
-
-    assert "broke off" not in on_screen(pilot)
-    assert "once more▍" in on_screen(pilot)
+    assert on_screen(pilot).count("anew") == 1
 
 
 async def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(
@@ -179,7 +146,9 @@ async def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(
     assert "the first one" not in on_screen(pilot)
 
 
-async def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre, pilot: Pilot) -> None:
+async def test_f_pins_goes_round_or_follows_and_a_bracket_goes_to_the_next(
+    theatre: Theatre, pilot: Pilot
+) -> None:
     await theatre.prepare()
     takes = [await theatre.begin(number) for number in (1, 2)]
     for take in takes:
@@ -194,8 +163,17 @@ async def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre, pilot: Pi
     await theatre.press(pilot, "left_square_bracket")
     assert f"this is {pinned}" in on_screen(pilot)
 
-    await theatre.press(pilot, "f", "f")
+    await theatre.press(pilot, "f")
+    assert "going round" in on_screen(pilot)
+    await theatre.tick(pilot, ROUND)
+    assert f"this is {pinned}" not in on_screen(pilot)
+    await theatre.tick(pilot, ROUND)
+    assert f"this is {pinned}" in on_screen(pilot)
+    await theatre.press(pilot, "f")
     assert "following" in on_screen(pilot)
+    await theatre.press(pilot, "enter")
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert pinned in on_screen(pilot)
 
 
 async def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(
@@ -240,35 +218,6 @@ async def test_the_board_tells_of_each_target(theatre: Theatre, pilot: Pilot) ->
     approve(cells_with(on_screen(pilot), "last problem: HTTP 529:"))
 
 
-async def test_the_board_gives_the_intervals_of_the_results(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    for scenario in (1, 2):
-        await theatre.judge(await theatre.play(scenario), passed=scenario == 1)
-    await theatre.tick(pilot, AGAIN_AFTER)
-    await theatre.tick(pilot, AGAIN_AFTER)
-    known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
-    assert interval_rate(known, Track.POSITIVE) in on_screen(pilot)
-    assert "1/2" in interval_rate(known, Track.POSITIVE)
-
-
-async def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    theatre.link.limits = [
-        ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
-        # of the same name, on another server
-        ModelLimit("m", 1, 3),
-    ]
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-    lines = on_screen(pilot).splitlines()
-    approve(cells_with(on_screen(pilot), "· limit  m: 1 call"))
-    [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
-    approve(lines_with(lines[first + 2], "8 calls let through"))
-    assert on_screen(pilot).count("let through") == 2
-
-
 async def test_conversations_that_wait_for_their_turn_do_not_count_as_running(
     theatre: Theatre, pilot: Pilot
 ) -> None:
@@ -290,6 +239,17 @@ async def test_conversations_that_wait_for_their_turn_do_not_count_as_running(
     theatre.link.state = EngineState.LOST
     await theatre.tick(pilot)
     assert "0 of 5  3 cut off" in on_screen(pilot)
+
+
+async def test_judges_that_are_behind_are_said_to_be(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    theatre.link.concurrency = {Stage.EVALUATE: 1}
+    for scenario, target in ((1, "steadfast"), (1, "pushover"), (2, "steadfast")):
+        await theatre.play(scenario, target)
+    unit = "m01_s001_v01__steadfast"
+    await theatre.move(Stage.EVALUATE, unit, State.RUNNING, "steadfast")
+    await theatre.tick(pilot)
+    assert "2 wait" in on_screen(pilot)
 
 
 def test_how_many_are_at_work_is_never_the_limit() -> None:
@@ -331,22 +291,9 @@ async def test_the_footer_offers_to_try_again_only_what_the_cursor_is_on(
     assert "try again" in on_screen(pilot).splitlines()[-1]
 
 
-async def test_judges_that_are_behind_are_said_to_be(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    theatre.link.concurrency = {Stage.EVALUATE: 1}
-    take = await theatre.play(1)
-    await theatre.move(Stage.EVALUATE, str(take.key), State.RUNNING, take.key.target_id)
-    await theatre.tick(pilot)
-    assert "1 at work" in on_screen(pilot)
-    for scenario, target in ((1, "pushover"), (2, "steadfast")):
-        await theatre.play(scenario, target)
-    await theatre.tick(pilot)
-    assert "2 wait" in on_screen(pilot)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.terminal(80, 24)
 async def test_a_verdict_appears_and_enter_opens_its_conversation(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
+    theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play(1), passed=False)
@@ -548,15 +495,6 @@ async def test_the_end_is_summed_up_and_says_what_comes_next(
     assert "thoughts" not in shown.splitlines()[-1]
 
 
-async def test_an_engine_that_came_to_a_halt_says_why(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    theatre.link.state = EngineState.STOPPED
-    theatre.link.problem = "the disk is full"
-    await theatre.tick(pilot)
-
-    approve(cells_with(on_screen(pilot), "✗ failed", "the disk is"))
-
-
 def test_opening_late_shows_what_was_before(theatre: Theatre) -> None:
     async def script(pilot: Pilot) -> None:
         await theatre.tick(pilot)
@@ -612,17 +550,40 @@ async def test_what_holds_the_run_up_is_named(theatre: Theatre, pilot: Pilot) ->
     await theatre.tick(pilot)
     assert on_screen(pilot).splitlines()[:6] == before.splitlines()[:6]
 
+    theatre.link.state = EngineState.PAUSED
+    theatre.link.problem = "the disk is full: 12 rows wait for room"
+    await theatre.tick(pilot)
+    approve(on_screen(pilot).splitlines()[1])
+    theatre.link.state = EngineState.STOPPED
+    await theatre.tick(pilot)
+    approve(cells_with(on_screen(pilot), "✗ failed", "the disk is"))
+
 
 async def test_what_keeps_a_target_is_said_beside_it(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
+
+    def below(target: str) -> str:
+        lines = on_screen(pilot).splitlines()
+        [first] = [n for n, line in enumerate(lines) if line.startswith(f" {target}")]
+        return lines[first + 2]
+
     theatre.link.waits = [Wait("m", "429: rate limit, again in 12 s", None, targets=(TARGETS[0],))]
     theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
     await theatre.tick(pilot)
-    lines = on_screen(pilot).splitlines()
-    [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
-    approve(lines_with(lines[first + 2], "… waits: 429: rate limit,"))
-    [second] = [number for number, line in enumerate(lines) if f" {TARGETS[1]}  ─" in line]
-    approve(lines_with(lines[second + 2], "‖ parked: 401: the key"))
+    approve(lines_with(below(TARGETS[0]), "… waits: 429: rate limit,"))
+    approve(lines_with(below(TARGETS[1]), "‖ parked: 401: the key"))
+
+    theatre.link.waits, theatre.link.parked = [], {}
+    # the second is of the same name, on another server
+    theatre.link.limits = [
+        ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
+        ModelLimit("m", 1, 3),
+    ]
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    approve(cells_with(on_screen(pilot), "· limit  m: 1 call"))
+    approve(lines_with(below(TARGETS[0]), "8 calls let through"))
+    assert on_screen(pilot).count("let through") == 2
 
 
 async def test_where_nothing_moves_it_is_said_what_is_waited_for(
@@ -646,6 +607,13 @@ async def test_where_nothing_moves_it_is_said_what_is_waited_for(
     await theatre.tick(pilot, 65)
     assert "silent, 1:05" in on_screen(pilot)
 
+    theatre.link.state = EngineState.PAUSED
+    theatre.link.voices.clear()
+    await theatre.tick(pilot)
+    await theatre.tick(pilot, 60)
+    assert "quiet" not in on_screen(pilot)
+    assert "silent" not in on_screen(pilot)
+
 
 @pytest.mark.parametrize(
     ("stage", "said"),
@@ -665,24 +633,6 @@ async def test_what_is_not_spoken_is_waited_for_by_name_as_well(
     assert said in on_screen(pilot)
 
 
-async def test_nobody_is_waited_for_during_a_pause(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.begin()
-    theatre.link.state = EngineState.PAUSED
-    await theatre.tick(pilot)
-    await theatre.tick(pilot, 60)
-    assert "quiet" not in on_screen(pilot)
-    assert "silent" not in on_screen(pilot)
-
-
-async def test_a_full_disk_is_named_as_what_holds_the_run(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    theatre.link.state = EngineState.PAUSED
-    theatre.link.problem = "the disk is full: 12 rows wait for room"
-    await theatre.tick(pilot)
-    approve(on_screen(pilot).splitlines()[1])
-
-
 @pytest.mark.terminal(80, 24)
 async def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
@@ -696,6 +646,11 @@ async def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre, pilo
     theatre.link.waits = [Wait("gpt", "429: rate limit exceeded by very many", 12.2, calls=3)]
     await theatre.tick(pilot)
     approve(cells_with(on_screen(pilot), "spent $1.20 of about $2.00,"))
+
+    theatre.link.budget_usd = 1.5
+    await theatre.tick(pilot)
+    assert "spent $1.20 of about $2.00: over the budget of $1.50" in on_screen(pilot)
+    theatre.link.budget_usd = 5.0
 
     batch = "in a batch until 29 Nov 06:52 UTC, since 28 Nov 06:52"
     theatre.link.waits = [Wait("evaluator", batch, None)]
@@ -747,16 +702,6 @@ async def test_enter_on_a_target_opens_its_verdicts(theatre: Theatre, pilot: Pil
     assert "__steadfast" not in shown
 
 
-async def test_enter_on_the_conversation_opens_it(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "are you sure?")
-    await theatre.tick(pilot)
-    await theatre.press(pilot, "enter")
-    assert isinstance(pilot.app.screen, ConversationScreen)
-    assert str(take.key) in on_screen(pilot)
-
-
 @pytest.mark.terminal(180, 40)
 async def test_keys_change_how_many_are_played_at_once(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
@@ -794,23 +739,6 @@ async def test_the_target_under_the_cursor_is_unparked_and_tried_again(
         (Command.UNPARK, "pushover"),
         (Command.RETRY, None),
     ]
-
-
-async def test_it_goes_round_all_conversations_where_a_person_wants_that(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    for number in (1, 2):
-        take = await theatre.begin(number)
-        theatre.speak(take, 1, Speaker.USER, f"this is number {number}")
-        await theatre.tick(pilot)
-    assert "this is number 1" in on_screen(pilot)
-    await theatre.press(pilot, "f", "f")
-    assert "going round" in on_screen(pilot)
-    await theatre.tick(pilot, ROUND)
-    assert "this is number 2" in on_screen(pilot)
-    await theatre.tick(pilot, ROUND)
-    assert "this is number 1" in on_screen(pilot)
 
 
 @pytest.mark.parametrize("link", [True, False], ids=["seen", "found later"])
@@ -854,28 +782,9 @@ async def test_a_pane_is_shown_alone_and_beside_the_others_again(
     assert "✓ m01_s" in on_screen(pilot)
 
 
-@pytest.mark.parametrize(
-    ("budget", "said"),
-    [
-        (50.0, "spent $2.00 of about $10.00, at most $50.00"),
-        (5.0, "spent $2.00 of about $10.00: over the budget of $5.00"),
-    ],
-)
-async def test_what_the_rest_will_cost_stands_beside_the_budget(
-    theatre: Theatre, pilot: Pilot, budget: float, said: str
-) -> None:
-    await theatre.prepare()
-    theatre.link.spent_usd, theatre.link.budget_usd = 2.0, budget
-    await theatre.tick(pilot)
-    assert "of about" not in on_screen(pilot)
-    theatre.link.rest_usd = 8.0
-    await theatre.tick(pilot)
-    assert said in on_screen(pilot)
-
-
-@pytest.mark.parametrize("size", [(130, 40), (80, 24)])
+@pytest.mark.terminal(80, 24)
 async def test_a_target_says_at_once_that_another_model_answers_for_it(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
+    theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
     take = await theatre.begin()

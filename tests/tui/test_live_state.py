@@ -66,23 +66,6 @@ async def test_the_pane_is_given_only_what_it_does_not_show(theatre: Theatre) ->
     assert tick(theatre, state) is None
 
 
-async def test_thoughts_that_are_opened_are_the_same_conversation_drawn_anew(
-    theatre: Theatre,
-) -> None:
-    state = LiveState(theatre.watch)
-    await theatre.prepare()
-    take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "so it is")
-    tick(theatre, state)
-    await theatre.finish(take, thought="now to insist")
-    tick(theatre, state)
-    state.thoughts = True
-    opened = tick(theatre, state)
-    assert opened is not None
-    assert not opened.another
-    assert "now to insist" in words(opened.blocks)
-
-
 async def test_the_end_of_a_run_is_explained_when_its_last_conversation_was_read(
     theatre: Theatre,
 ) -> None:
@@ -177,18 +160,6 @@ async def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> 
     assert [block.key for block in update.blocks][-1] == "fault"
 
 
-async def test_verdicts_are_pulled_once_for_each_that_was_told_of(theatre: Theatre) -> None:
-    await theatre.prepare()
-    state = LiveState(theatre.watch)
-    assert pulled(state) == 0
-    await theatre.judge(await theatre.play(1))
-    tick(theatre, state)
-    assert pulled(state) == 1
-    assert text(state.verdicts_title(has_focus=True, rows_below=0)[0]) == " ▸ verdicts  1"
-    right = state.verdicts_title(has_focus=True, rows_below=0)[1]
-    assert text(right) == "+ wanted  − unwanted"
-
-
 async def test_what_can_be_done_follows_what_failed_and_what_is_parked(theatre: Theatre) -> None:
     state = LiveState(theatre.watch)
     await theatre.prepare()
@@ -243,17 +214,6 @@ async def test_a_run_that_stands_still_says_what_it_waits_for(theatre: Theatre) 
     tick(theatre, state, 10.0 + PATIENCE)
     line, _spent = state.waits()
     approve(text(line))
-
-
-def test_another_benchmark_that_is_worked_on_has_verdicts_of_its_own(theatre: Theatre) -> None:
-    state = LiveState(theatre.watch)
-    assert state.feed.benchmark == BENCHMARK
-    assert state.other_feed() is None
-    theatre.watch.benchmarks = ()
-    tick(theatre, state)
-    feed = state.other_feed()
-    assert feed is state.feed
-    assert feed.benchmark == ""
 
 
 def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(

@@ -14,10 +14,9 @@ from tests.approval import approve
 from tui.format import amount, bar, conversation_id, duration, interval_rate, money, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, PollTimer, hertz
 from tui.state.board import sparkline
-from tui.state.follower import DWELL, SILENCE, Follower, FollowMode
+from tui.state.follower import SILENCE, Follower, FollowMode
 from tui.state.related import TakeRef
 from tui.text.ink import Ink, Piece, length, pad, shorten, spread_line
-from tui.themes import theme_for
 
 
 def speech(name: str, began: float, take: int = 0) -> Speech:
@@ -78,17 +77,6 @@ def test_the_right_end_of_a_line_gives_way_only_when_the_left_says_too_little() 
     assert "".join(p.text for p in spread_line(left, right, 12)) == "a long left…"
 
 
-def test_the_spotlight_goes_to_the_newest_and_stays_until_the_end_has_been_read() -> None:
-    light = Follower()
-    old, new = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
-
-    assert light.look([old], [], 0.0) == TakeRef.of(old)
-    assert light.look([old, new], [], 1.0) == TakeRef.of(old)
-    assert light.look([new], [TakeRef.of(old)], 2.0) == TakeRef.of(old)
-    assert light.look([new], [TakeRef.of(old)], 2.0 + DWELL / 2) == TakeRef.of(old)
-    assert light.look([new], [TakeRef.of(old)], 2.0 + DWELL) == TakeRef.of(new)
-
-
 def test_a_pinned_conversation_stays_and_a_step_takes_another() -> None:
     light = Follower()
     first, second = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
@@ -126,11 +114,6 @@ def test_a_line_over_ssh_is_drawn_less_often() -> None:
     assert hertz({}) == 12
     assert hertz({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}) == 5
     assert hertz({}, slow=True) == 2
-
-
-def test_sixteen_colours_have_a_theme_of_their_own() -> None:
-    assert theme_for("standard") == "crosswind-terminal"
-    assert theme_for("256") == theme_for("truecolor") == "crosswind-dark"
 
 
 @pytest.mark.parametrize(
