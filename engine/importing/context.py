@@ -168,7 +168,7 @@ async def place_scenarios(
         if on_disk is not None and (known is None or known.digest != on_disk):
             return []
         mirror = Mirror(workspace.root, with_store)
-        sources = MirrorSources(metrics=metrics, targets=[], results=None)
+        sources = MirrorSources(metrics=metrics, targets=[])
         report = mirror.write_benchmark(name, sources)
         await store.set_mirrored(report.digests, through=report.through)
         mirror.settle(name)

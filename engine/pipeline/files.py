@@ -31,7 +31,6 @@ from engine.stages.aggregate import as_rows
 from engine.store.database import Store
 from engine.store.mirror import (
     EditPolicy,
-    LazyResults,
     Mirror,
     MirrorReport,
     MirrorSources,
@@ -191,7 +190,8 @@ def _sources(bench: BenchmarkContext, counted: _OnceCounted) -> MirrorSources:
     return MirrorSources(
         metrics=definition.metrics,
         targets=[TargetName(target.id, target.model) for target in config.targets],
-        results=LazyResults(repr((definition, config)), results),
+        results=results,
+        results_made_from=repr((definition, config)),
         counts=counts_of(definition, config, counted.reader),
     )
 

@@ -26,7 +26,7 @@ from engine.store.mirror_content import MirrorContent, file_difference
 from engine.store.mirror_rows import HISTORY, TargetName
 from engine.store.reader import Reader
 
-__all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
+__all__ = ["EditPolicy", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Held by the mirror that is writing: one on a thread continues after nobody waits for it any more,
@@ -47,15 +47,6 @@ class EditPolicy(Enum):
     OVERWRITE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class LazyResults:
-    """The content of `results.json`, computed only if it may have changed."""
-
-    made_from: str
-    """A text that changes with everything that decides the content, except the benchmark's rows."""
-    work_out: Callable[[], object | None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSources:
     """What a benchmark's files are made from, beside the store."""
@@ -63,8 +54,11 @@ class MirrorSources:
     metrics: Sequence[Metric]
     targets: Sequence[TargetName]
     """The targets whose files are written."""
-    results: object | None
-    """The content of `results.json`, or what computes it; None to leave the file alone."""
+    results: Callable[[], object | None] | None = None
+    """Computes the content of `results.json`, which is None to leave the file alone."""
+    results_made_from: str = ""
+    """A text that changes with everything that decides that content, except the benchmark's
+    rows."""
     counts: Counts | None = None
     """What counts in `scores.json`; all judges vote if None."""
 
@@ -152,11 +146,7 @@ class Mirror:
         rows = self._reader.rows_digest(benchmark)
         inputs = repr((program_digest(), rows, sources.metrics, sources.targets, sources.counts))
         digest = blake2b(inputs.encode(errors="replace"), digest_size=16)
-        results = sources.results
-        if isinstance(results, LazyResults):
-            digest.update(results.made_from.encode(errors="replace"))
-        elif results is not None:
-            digest.update("".join(json_value(results)).encode())
+        digest.update(sources.results_made_from.encode(errors="replace"))
         return digest.hexdigest()
 
     def _all_files(
@@ -178,8 +168,7 @@ class Mirror:
             yield f"{runs}/scores.json", json_array(content.scores(target)), True
             yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
             yield f"{runs}/cost.json", json_object(content.cost(target)), False
-        results = sources.results
-        result = results.work_out() if isinstance(results, LazyResults) else results
+        result = None if sources.results is None else sources.results()
         yield "results.json", [] if result is None else json_value(result), False
 
 

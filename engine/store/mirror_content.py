@@ -6,18 +6,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
-from io import TextIOWrapper
 from itertools import groupby, islice
 from pathlib import Path
 from sqlite3 import Row
-from typing import Final, TextIO
+from typing import Final
 
 from engine.benchmark import ConversationKey, Role, Scenario, Speaker, Stage, State, base_id
-from engine.files import open_regular
+from engine.files import read_regular
 from engine.jury import Counts
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
 from engine.store.codec import read, reporting_damage
@@ -259,36 +258,16 @@ _CONTEXT: Final = 3
 
 def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
     """Yield a unified diff from the file that is there to ours."""
-    with _open_text(there) as old, _open_text(ours) as new:
-        line, before, first = _common_beginning(old, new)
-        # difflib may compare each line with every other one, so the common beginning is skipped
-        old_lines = [*before, *first[:1], *islice(old, MOST_LINES)]
-        new_lines = [*before, *first[1:], *islice(new, MOST_LINES)]
-        is_long = bool(old.readline() or new.readline())
-    place = f" from line {line - len(before)} on" if line > len(before) + 1 else ""
+    old, new = (read_regular(path).decode(errors="replace").split("\n") for path in (there, ours))
+    pairs = enumerate(zip(old, new, strict=False))
+    first = next((line for line, (a, b) in pairs if a != b), min(len(old), len(new)))
+    # difflib may compare each line with every other one, so the common beginning is skipped
+    begin, end = max(0, first - _CONTEXT), first + MOST_LINES + 1
+    place = f" from line {begin + 1} on" if begin else ""
     head = (f"{name}, as it is{place}", f"{name}, as Crosswind would write it{place}")
-    yield from (
-        text.rstrip("\n") for text in unified_diff(old_lines, new_lines, *head, lineterm="")
-    )
-    if is_long:
+    yield from unified_diff(old[begin:end], new[begin:end], *head, lineterm="")
+    if max(len(old), len(new)) > end:
         yield f"(compared no further than {MOST_LINES} lines behind the first difference)"
-
-
-def _open_text(path: Path) -> TextIO:
-    return TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="\n")
-
-
-def _common_beginning(old: TextIO, new: TextIO) -> tuple[int, list[str], list[str]]:
-    """Return the number of the first line that differs, a few lines before it, and the two lines
-    that differ."""
-    before: deque[str] = deque(maxlen=_CONTEXT)
-    line = 1
-    while True:
-        pair = [old.readline(), new.readline()]
-        if pair[0] != pair[1] or not pair[0]:
-            return line, list(before), pair
-        before.append(pair[0])
-        line += 1
 
 
 _PARTS: Final = {

@@ -108,7 +108,6 @@ class Odd:
                     MirrorSources(
                         metrics=[FIRM, FLATTERS],
                         targets=[TargetName(target, f"model of {target}") for target in TARGETS],
-                        results=None,
                         counts=counts_of(
                             load_definition(self.root / folder_of(name) / "benchmark.yaml"),
                             load_config(self.root / "config.yaml"),

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from engine.files import NewFile
 from engine.store.database import Store, open_store
 from engine.store.mirror import (
     EditPolicy,
-    LazyResults,
     Mirror,
     MirrorReport,
     MirrorSources,
@@ -83,14 +83,19 @@ def unremembered(
 ) -> MirrorReport:
     return Mirror(store.path.parent, store.reader).write_benchmark(
         BENCHMARK,
-        MirrorSources(metrics=[HOLDS, FLATTERS], targets=targets, results=results),
+        MirrorSources(
+            metrics=[HOLDS, FLATTERS],
+            targets=targets,
+            results=lambda: results,
+            results_made_from=repr(results),
+        ),
         edits=edits,
     )
 
 
 def differences(store: Store) -> list[str]:
     found = Mirror(store.path.parent, store.reader).differences(
-        BENCHMARK, MirrorSources(metrics=[HOLDS, FLATTERS], targets=[STEADY, OTHER], results=None)
+        BENCHMARK, MirrorSources(metrics=[HOLDS, FLATTERS], targets=[STEADY, OTHER])
     )
     return list(found)
 
@@ -376,7 +381,7 @@ def test_a_conversation_that_begins_while_files_are_written_waits_for_the_next_t
 
     with closing(reader), monkeypatch.context() as patched:
         patched.setattr(reader.connection, "all", and_one_is_played)
-        sources = MirrorSources(metrics=[HOLDS, FLATTERS], targets=[STEADY], results=None)
+        sources = MirrorSources(metrics=[HOLDS, FLATTERS], targets=[STEADY])
         Mirror(store.path.parent, reader).write_benchmark(BENCHMARK, sources)
     mirror(store)
     [first, _] = (folder / f"runs/steady/{HISTORY}").read_text("utf-8").splitlines()
@@ -555,10 +560,13 @@ def test_after_any_change_everything_is_held_against_the_store(
 def test_results_are_worked_out_again_where_they_may_be_others(store: Store) -> None:
     filled(store)
     worked_out: list[str] = []
-
-    def results(made_from: str) -> LazyResults:
-        return LazyResults(made_from, lambda: worked_out.append(made_from))
-
     for made_from in ("a", "a", "b", "b"):
-        mirror(store, results=results(made_from))
+        sources = MirrorSources(
+            metrics=[HOLDS],
+            targets=[STEADY],
+            results=partial(worked_out.append, made_from),
+            results_made_from=made_from,
+        )
+        report = Mirror(store.path.parent, store.reader).write_benchmark(BENCHMARK, sources)
+        run(store.set_mirrored(report.digests, through=report.through))
     assert worked_out == ["a", "b"]
