@@ -13,7 +13,7 @@ import pytest
 from engine.benchmark import ConversationKey, Speaker
 from engine.config.benchmark_file import load_definition
 from engine.importing import inspect_files
-from tests.approval import approve, lines_with
+from tests.approval import approve
 from tests.engine.commands import command, crosswind
 from tests.engine.importing.building import Ours
 from tests.engine.importing.inspect_building import (
@@ -84,39 +84,6 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
     assert stored is not None
     assert (stored.user_goal, stored.target_system_prompt) == ("What is 1+1?", "Be brief.")
     assert take_in(path, *words)[1]["benchmarks"][0]["unchanged"] == 5
-
-
-def test_methods_say_nothing_of_what_models_of_a_log_were_told(
-    ours: Ours, take_in: TakeIn, tmp_path: Path
-) -> None:
-    config = ours.root / "config.yaml"
-    config.write_text(config.read_text("utf-8").replace("gpt-x", "mockllm-model"), "utf-8")
-    assert take_in(archive(tmp_path / "log.eval", header(), [sample(1), sample(2)]))[0] == 0
-    said = crosswind(ours.root, "results", "--methods").out
-    assert "told the" not in said
-    assert "by unknown" not in said
-    approve(lines_with(said, "What the person", "What was sent", "What judges were"))
-
-
-def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
-    ours: Ours, take_in: TakeIn, tmp_path: Path
-) -> None:
-    other = [*TALK[:2], message("assistant", "It is 4.", metadata={"served_by": "elsewhere"})]
-    scores = {"one": "C", "two": "I"}
-    samples = [sample(1, scores), sample(2, scores, other), sample(3, scores)]
-    archive(tmp_path / "log.eval", header(), samples)
-    assert take_in(tmp_path / "log.eval", "--metric", "one", "--metric", "two")[0] == 0
-    said = {}
-    with ours.reader() as reader:
-        for take in reader.takes("sums"):
-            messages = reader.messages(take.seq)
-            said[take.key.scenario_id] = [(one.text, one.served_by) for one in messages]
-    talk = [(one["content"], None) for one in TALK[1:]]
-    assert said == {
-        f"{number}.{name}": [talk[0], ("It is 4.", "elsewhere")] if number == 2 else talk
-        for number in (1, 2, 3)
-        for name in scores
-    }
 
 
 def test_a_dimension_of_an_auditor_is_taken_by_name_and_read_as_a_person_says(
@@ -378,9 +345,7 @@ def test_scores_are_read_as_inspect_reads_them_and_the_rest_is_counted(
     approve(report["benchmarks"][0]["notes"])
 
 
-@pytest.mark.parametrize(
-    ("encoding", "version"), [("utf-8-sig", 2), ("utf-16", 2), ("utf-16-be", 2), ("utf-8", 3)]
-)
+@pytest.mark.parametrize(("encoding", "version"), [("utf-16-be", 2), ("utf-8", 3)])
 def test_logs_with_marks_of_a_short_lived_version_and_of_any_name_are_read(
     encoding: str, version: int, ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:

@@ -82,13 +82,6 @@ def test_a_conversation_becomes_rows_that_add_up(tmp_path: Path) -> None:
         ]
 
 
-def test_what_comes_after_goes_on_counting_from_there(tmp_path: Path) -> None:
-    with written(tmp_path / "crosswind.db", whole()) as store:
-        [seq] = asyncio.run(store.write(state("x", State.QUEUED)))
-        assert seq == store.reader.last_seq()
-        assert len({fact.seq for fact in store.reader.facts(0)}) == len(store.reader.facts(0))
-
-
 def test_a_verdict_on_what_was_not_played_to_its_end_is_refused_with_all_else(
     tmp_path: Path,
 ) -> None:

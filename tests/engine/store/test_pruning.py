@@ -68,15 +68,8 @@ def test_only_takes_that_were_replaced_and_judged_again_go(store: Store) -> None
     assert after.targets[steady].scores == before.targets[steady].scores
     assert after.targets[steady].usage == before.targets[steady].usage
     assert plan_prune(store.reader, None).is_empty
-
-
-def test_numbers_of_what_is_gone_are_not_given_again(store: Store) -> None:
-    first = play(store)
-    write(store, verdict(play(store, number=1), passed=True))
-    write(store, verdict(first, passed=False))
-    newest = store.reader.last_seq()
-    prune(store, plan_prune(store.reader, None))
-    assert write(store, note())[0] > newest + 1
+    newest = before.seq
+    assert write(store, note())[0] > newest + 1, "a number that is gone is not given again"
 
 
 def test_what_is_younger_than_was_said_stays(store: Store, calendar: Calendar) -> None:
@@ -94,13 +87,13 @@ def test_what_is_younger_than_was_said_stays(store: Store, calendar: Calendar) -
 
 def test_the_file_is_smaller_afterwards_and_still_whole(store: Store) -> None:
     said = ["x" * 100_000, "y" * 100_000]
-    for number in range(30):
+    for number in range(12):
         write(store, verdict(play(store, number=number, messages=said), passed=True))
     prune(store, plan_prune(store.reader, None))
     freed = shrink(store)
     assert freed is not None
-    assert freed > 5_000_000
+    assert freed > 2_000_000
     assert store.path.stat().st_size < 1_150_000
     write(store, note())
-    assert [number for _, number in take_numbers(store)] == [29]
+    assert [number for _, number in take_numbers(store)] == [11]
     assert store.reader.messages(store.reader.takes(BENCHMARK)[0].seq)[0].text == said[0]
