@@ -356,15 +356,12 @@ async def test_the_palette_answers_ids_from_the_store(theatre: Theatre, pilot: P
     assert isinstance(pilot.app.screen, ConversationScreen)
 
 
-async def test_the_palette_knows_benchmarks_targets_and_themes(
-    theatre: Theatre, pilot: Pilot
-) -> None:
+async def test_the_palette_knows_benchmarks_and_themes(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play())
     await theatre.tick(pilot)
     for typed, shown in (
         ("theme blue", "Theme: blue-orange"),
-        ("verdicts on pushover", '"=pushover"'),
         (f"verdicts of {BENCHMARK}", f'"={BENCHMARK}"'),
     ):
         await pilot.press("colon")

@@ -268,7 +268,8 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         await some_failures(theatre)
         await theatre.open(pilot, "3", "X")
         await theatre.press(pilot, "A")
-        assert "only by the command line" in " ".join(on_screen(pilot).split())
+        while "only by the command line" not in " ".join(on_screen(pilot).split()):
+            await pilot.pause()
 
     theatre.perform(script)
 
