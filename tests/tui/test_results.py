@@ -48,7 +48,7 @@ from tui.services.engine_control import Backend
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, Whiskers, load, plot, tick_line, whiskers
 from tui.widgets.grids import HeatCell
-from tui.widgets.sheet import Sheet, SheetRow
+from tui.widgets.lines import Sheet, SheetRow
 from tui.widgets.table import WideTable
 
 ROOT = Path(tui.__file__).parent.parent

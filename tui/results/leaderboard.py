@@ -35,7 +35,7 @@ from tui.results.sections import of_estimate, paragraph, section_rows
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import tick_line, whiskers
 from tui.widgets.grids import Heat, HeatCell, HeatRow
-from tui.widgets.sheet import SheetRow
+from tui.widgets.lines import SheetRow
 
 NAME_WIDTH: Final = (8, 24)
 _RATE, _SPAN, _RANK = 5, 9, 6

@@ -38,7 +38,7 @@ from tui.format import TRACK_SIGNS
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, told_apart
 from tui.text.plot import Curve, Whiskers, change_line, plot, tick_line, whiskers
 from tui.text.wrap import wrap
-from tui.widgets.sheet import SheetRow
+from tui.widgets.lines import SheetRow
 
 _LEAST_BAR: Final = 10
 _NAME: Final = 24

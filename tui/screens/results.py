@@ -35,8 +35,7 @@ from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
 from tui.widgets.cursor import CursorView
 from tui.widgets.grids import HeatMap
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import OneLine, SectionStrip
-from tui.widgets.sheet import Sheet, SheetRow
+from tui.widgets.lines import OneLine, SectionStrip, Sheet, SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report

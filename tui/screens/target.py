@@ -15,7 +15,7 @@ from tui.results.sections import onset_rows, section_rows, title
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.text import plot
 from tui.text.ink import Ink, Piece
-from tui.widgets.sheet import Sheet, SheetRow
+from tui.widgets.lines import Sheet, SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
