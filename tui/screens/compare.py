@@ -22,7 +22,7 @@ from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, length, told_apart
 from tui.widgets.lines import OneLine
-from tui.widgets.side_by_side import SideBySide
+from tui.widgets.transcript import SideBySide
 
 
 class CompareScreen(WatchingScreen, inherit_bindings=False):

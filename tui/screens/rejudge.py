@@ -46,8 +46,8 @@ from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad, told_apart
 from tui.text.wrap import Cells, Heading
 from tui.widgets.lines import ChoiceList, Lines, OneLine
-from tui.widgets.side_by_side import SideBySide
 from tui.widgets.table import Headings, WideTable
+from tui.widgets.transcript import SideBySide
 
 AGAIN_AFTER: Final = 0.5
 """Seconds between two queries while verdicts arrive."""
