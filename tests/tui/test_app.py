@@ -28,8 +28,8 @@ from tui.screens.live import LiveScreen
 from tui.services.engine_control import Backend
 from tui.services.palette import _OUTSIDE, commands, matching
 from tui.widgets.key_line import KeyLine
+from tui.widgets.table import VerdictTable
 from tui.widgets.transcript import TranscriptView
-from tui.widgets.verdict_table import VerdictTable
 
 HOSTILE = (
     "\x1b[2J\x1b[6n\x1b]0;title\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"

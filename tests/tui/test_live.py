@@ -25,9 +25,9 @@ from tui.state.follower import DWELL, ROUND
 from tui.state.run_status import PATIENCE
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.stage_strip import StageStrip
+from tui.widgets.table import VerdictTable
 from tui.widgets.target_board import TargetBoard
 from tui.widgets.transcript import TranscriptView
-from tui.widgets.verdict_table import VerdictTable
 
 
 def rows_seen(pane: TranscriptView) -> list[Line]:

@@ -16,7 +16,7 @@ from tests.tui.idle import hurried
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
 from tui.app import CrosswindApp
 from tui.state.feeds import VerdictFeed
-from tui.widgets.verdict_table import VerdictTable
+from tui.widgets.table import VerdictTable
 
 MANY = 30_000
 

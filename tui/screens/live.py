@@ -28,9 +28,9 @@ from tui.state.run_status import Snapshot
 from tui.widgets.base import NOT_TINY
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
+from tui.widgets.table import VerdictTable
 from tui.widgets.target_board import TargetBoard, field_legend
 from tui.widgets.transcript import TranscriptView
-from tui.widgets.verdict_table import VerdictTable
 
 
 class LiveScreen(WatchingScreen, inherit_bindings=False):
