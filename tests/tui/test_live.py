@@ -24,9 +24,8 @@ from tui.state.feeds import AGAIN_AFTER
 from tui.state.follower import DWELL, ROUND
 from tui.state.run_status import PATIENCE
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.stage_strip import StageStrip
 from tui.widgets.table import VerdictTable
-from tui.widgets.target_board import TargetBoard
+from tui.widgets.target_board import StageStrip, TargetBoard
 from tui.widgets.transcript import TranscriptView
 
 

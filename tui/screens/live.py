@@ -27,9 +27,8 @@ from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Snapshot
 from tui.widgets.base import NOT_TINY
 from tui.widgets.lines import Blank, Lines, OneLine
-from tui.widgets.stage_strip import StageStrip
 from tui.widgets.table import VerdictTable
-from tui.widgets.target_board import TargetBoard, field_legend
+from tui.widgets.target_board import StageStrip, TargetBoard, field_legend
 from tui.widgets.transcript import TranscriptView
 
 
