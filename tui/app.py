@@ -29,8 +29,8 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import HasKeymap, Hinting, key
 from tui.navigation import MAIN_SCREENS, PLACES, Navigator, OpenedScreen, ShownNotice, preload
 from tui.screens.base import Shell, WatchingScreen
-from tui.screens.dialogs import ChoiceOption, ChoiceScreen
-from tui.services.engine_control import Backend, EngineControl, QuitChoice
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, QuitChoice
+from tui.services.engine_control import Backend, EngineControl
 from tui.services.export import Exporter
 from tui.services.preferences import Preferences, UserSettings
 from tui.services.terminal import (

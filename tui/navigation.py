@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.store.browsing import Filter
     from engine.watch import Watch
     from tui.bindings import PaletteCommand
-    from tui.screens.quit import Decided
+    from tui.screens.dialogs import Decided
     from tui.state.related import FoundId, TakeRef
 
 
@@ -100,10 +100,10 @@ SCREENS: Final = {
     "messages": "tui.screens.cards:messages_card",
     "pilot": "tui.screens.cards:pilot_card",
     "play again": "tui.screens.rejudge:play_again",
-    "quit": "tui.screens.quit:ask_how_to_leave",
+    "quit": "tui.screens.dialogs:ask_how_to_leave",
     "scenario": "tui.screens.scenario:ScenarioScreen",
     "search": "tui.screens.search:SearchScreen",
-    "stop": "tui.screens.quit:ask_how_to_stop",
+    "stop": "tui.screens.dialogs:ask_how_to_stop",
     "target": "tui.screens.target:TargetScreen",
     "verdicts": "tui.screens.verdicts:VerdictsScreen",
     "wall": "tui.screens.wall:WallScreen",

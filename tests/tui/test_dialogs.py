@@ -25,10 +25,11 @@ from tui.screens.dialogs import (
     LineScreen,
     Overlay,
     TypingScreen,
+    ask_how_to_leave,
+    ask_how_to_stop,
     ask_name,
 )
 from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen, GoToScreen
-from tui.screens.quit import ask_how_to_leave, ask_how_to_stop
 from tui.screens.rejudge import JudgeAgainScreen
 from tui.text.ink import length
 from tui.widgets.lines import ChoiceList

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from textual.app import App
 
 from engine.benchmark import ConversationKey, Stage
-from engine.errors import CrosswindError, InputError
+from engine.errors import CrosswindError
 from engine.link import (
     Board,
     Command,
@@ -31,7 +30,7 @@ from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
 from engine.report.hidden_keys import Hide, hiding
 from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo, Watch
-from tui.screens.dialogs import ChoiceOption, ChoiceScreen
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, QuitChoice
 from tui.services.terminal import editor, show_file
 from tui.services.ticker import Ticker
 from tui.state.run_status import RunPhase
@@ -59,19 +58,6 @@ def changed_at(path: Path) -> float:
     """When a file, or the log of a store, was changed last; 0 without one."""
     files = [file for file in (path, path.with_name(f"{path.name}-wal")) if file.exists()]
     return max((file.stat().st_mtime for file in files), default=0.0)
-
-
-class QuitChoice(Enum):
-    """A user's decision about a run, in the order in which it is offered."""
-
-    RUNNING = "leave it running"
-    AFTER_SPOKEN = "stop after what is being spoken"
-    NOW = "stop now"
-    STAY = "stay"
-
-
-def _not_here(*_arguments: object) -> Any:
-    raise InputError("This cannot be done here, only by the command line.")
 
 
 @dataclass(frozen=True, slots=True)
