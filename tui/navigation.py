@@ -85,7 +85,7 @@ PLACES: Final = frozenset({place.name for place in MAIN_SCREENS} | {*TAB_SCREENS
 """The names of all places and tabs."""
 
 SCREENS: Final = {
-    "adjudicate": "tui.screens.adjudicate:AdjudicateScreen",
+    "adjudicate": "tui.screens.label:AdjudicateScreen",
     "calls": "tui.screens.calls:CallsScreen",
     "commands": "tui.screens.line_dialogs:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
