@@ -26,7 +26,7 @@ from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.memory import EVERY_S, free_unused
 from engine.watch import BenchmarkInfo, Watch
-from tui.bindings import HasKeymap, Hinting, key
+from tui.bindings import HasKeymap, key
 from tui.navigation import MAIN_SCREENS, PLACES, Navigator, OpenedScreen, ShownNotice, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, QuitChoice
@@ -57,6 +57,7 @@ from tui.themes import (
     CachedStylesheet,
     theme_for,
 )
+from tui.widgets.base import Hinting
 from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import THIN
 

@@ -115,15 +115,6 @@ class KeyAction(NamedTuple):
     """The node that has the action."""
 
 
-class Hinting:
-    """A node that knows what its keys would do now."""
-
-    def hint(self, action: str) -> str | None:
-        """A word or two; empty if the key would do nothing, None for the usual description."""
-        del action
-        return None
-
-
 FROZEN: Final = "move on"
 """The hint of the key that froze the display."""
 

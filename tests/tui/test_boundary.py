@@ -115,7 +115,6 @@ WITHIN = {
     "screens/conversation.py": {"label"},
     "text/blocks.py": {"laid.block"},
     "text/ink.py": {"fill"},
-    "widgets/stage_strip.py": {"stage"},
     "results/text.py": {"cell"},
     "screens/problems.py": {"passing"},  # a count
     "screens/scenario.py": {"label", "state"},
@@ -123,7 +122,7 @@ WITHIN = {
     "state/workers.py": {"room", "host_room"},  # cells
     "widgets/grids.py": {"row"},
     "text/plot.py": {"curve"},
-    "widgets/target_board.py": {"target"},
+    "widgets/target_board.py": {"stage", "target"},
     "text/wrap.py": {"heading"},
 }
 """Variables that hold a view, a piece or a word of ours, and functions that give one."""

@@ -17,7 +17,7 @@ from engine.cli.console import program
 from engine.display import display_text
 from engine.facts import Fact
 from engine.watch import Watch
-from tui.bindings import Hinting, key
+from tui.bindings import key
 from tui.format import READING, ROOM_FOR_NOTICE, scripted_words
 from tui.navigation import Navigator
 from tui.services.engine_control import EngineControl
@@ -27,7 +27,14 @@ from tui.state.related import Subject
 from tui.state.run_status import Snapshot
 from tui.text.blocks import Passage
 from tui.text.ink import Ink, Line, Piece, length
-from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, NOT_TINY, SIDE_BY_SIDE, LineView
+from tui.widgets.base import (
+    BREAKPOINTS_ACROSS,
+    BREAKPOINTS_DOWN,
+    NOT_TINY,
+    SIDE_BY_SIDE,
+    Hinting,
+    LineView,
+)
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 

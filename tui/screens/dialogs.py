@@ -369,10 +369,6 @@ class QuitChoice(Enum):
     STAY = "stay"
 
 
-def _not_here(*_arguments: object) -> Any:
-    raise InputError("This cannot be done here, only by the command line.")
-
-
 Decided = Callable[[QuitChoice | None], None]
 """Takes the decision; None where the run goes on and the user stays."""
 _OFFERS: Final = {

@@ -31,8 +31,7 @@ from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
 from tui.state.related import MessageRef
 from tui.state.run_status import Snapshot, current_benchmark
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
-from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
-from tui.widgets.cursor import CursorView
+from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, CursorView
 from tui.widgets.grids import HeatMap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine, SectionStrip, Sheet, SheetRow

@@ -15,7 +15,7 @@ from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, Speech
 from engine.watch import Watch
-from tui.bindings import FROZEN, Hinting
+from tui.bindings import FROZEN
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import FREEZE, Shell, WatchingScreen, heading
 from tui.state.explanations import (
@@ -34,7 +34,7 @@ from tui.state.run_status import (
 )
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.base import SIDE_BY_SIDE
+from tui.widgets.base import SIDE_BY_SIDE, Hinting
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 

@@ -60,6 +60,10 @@ def changed_at(path: Path) -> float:
     return max((file.stat().st_mtime for file in files), default=0.0)
 
 
+def _not_here(*_arguments: object) -> Any:
+    raise InputError("This cannot be done here, only by the command line.")
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """Work done off the event loop. Each call may take a while and raise `CrosswindError`."""

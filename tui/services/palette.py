@@ -14,12 +14,12 @@ from textual.screen import Screen
 
 from engine.display import one_line
 from engine.pipeline.labelling.requests import LONGEST_PERSON
-from tui.bindings import Hinting, KeyAction, PaletteCommand, PaletteGroup, key_actions
+from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import LineQuestion, LineScreen
 from tui.state.related import FoundId, MetricNames, what_is
 from tui.themes import PREFIX
-from tui.widgets.base import LineView
+from tui.widgets.base import Hinting, LineView
 
 _RUN: Final = frozenset(
     {"pause", "stop", "begin", "begin_all", "concurrency", "unpark", "again", "again_all"}

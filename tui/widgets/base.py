@@ -1,5 +1,5 @@
-"""The base of all views that draw single lines, and the terminal sizes at which the layout
-changes."""
+"""The base of all views that draw single lines and of those with a cursor, and the terminal sizes
+at which the layout changes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -201,6 +202,130 @@ class OneRow(LineView):
 
     def __init__(self, line: Callable[[], Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(lambda: 1, lambda _: line(), id=id)
+
+
+class Hinting:
+    """A node that knows what its keys would do now."""
+
+    def hint(self, action: str) -> str | None:
+        """A word or two; empty if the key would do nothing, None for the usual description."""
+        del action
+        return None
+
+
+class CursorView(LineView, Hinting):
+    """A view of items below one another, each on one row or several consecutive rows.
+
+    An item may be a row of a table or a row of a grid; by default, each row is one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+
+    class Moved(Message):
+        """The cursor has moved to another item."""
+
+        def __init__(self, view: CursorView) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(
+        self,
+        row_count: Callable[[], int],
+        row: Callable[[int], Line],
+        opened: Callable[[int], Message],
+        *,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+    ) -> None:
+        """`opened` makes the message that tells that an item, by its number, was opened."""
+        super().__init__(row_count, row, id=id)
+        self._opened_message = opened
+        self._item: int | None = None
+
+    def hint(self, action: str) -> str | None:
+        """The hint of a key; see `Hinting`."""
+        return "" if action == "open" and self._item is None else None
+
+    @property
+    def item(self) -> int | None:
+        """The number of the item under the cursor, from 0; None if there is none."""
+        return self._item
+
+    def item_count(self) -> int:
+        """The number of items; by default, of rows."""
+        return self.row_count()
+
+    def item_rows(self, item: int) -> range:
+        """The rows that an item takes."""
+        return range(item, item + 1)
+
+    def item_at(self, row: int, column: int) -> int | None:
+        """The item at this row of the view and column of the screen; None if there is none."""
+        del column
+        return row if 0 <= row < self.item_count() else None
+
+    def action_open(self) -> None:
+        """Tell that the item under the cursor was opened, on Enter or a second click."""
+        if self._item is not None:
+            self.post_message(self._opened_message(self._item))
+
+    def row_back(self, index: int) -> Ink | None:
+        if self._item is None or index not in self.item_rows(self._item):
+            return None
+        return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
+
+    def move_to(self, item: int) -> None:
+        """Put the cursor on an item; a number out of range is clamped to the first or last item."""
+        if not self.item_count():
+            return
+        before, after = self._item, max(min(item, self.item_count() - 1), 0)
+        # only the two rows: over a slow line, moving the cursor then sends two rows, not a screen
+        self.redraw_item(before)
+        self._item = after
+        self.redraw_item(after)
+        self.bring_into_view(after)
+        if after != before:
+            self.post_message(self.Moved(self))
+
+    def move_by(self, step: int) -> None:
+        self.move_to((self._item or 0) + step)
+
+    def bring_into_view(self, item: int) -> None:
+        """Scroll by as little as shows the whole item; to the first one with what stands above it,
+        if both fit."""
+        rows = self.item_rows(item)
+        if item == 0 and rows.stop <= self.page_height:
+            self.jump(0)
+        elif rows.start < self.top:
+            self.jump(rows.start)
+        elif rows.stop > self.top + self.page_height:
+            self.jump(rows.stop - self.page_height)
+
+    def redraw_item(self, item: int | None) -> None:
+        """Redraw the rows of an item; nothing if it is None."""
+        if item is not None:
+            rows = self.item_rows(item)
+            self.redraw(rows.start, rows.stop)
+
+    def on_focus(self) -> None:
+        # the cursor is paler in a view without the focus
+        self.redraw_item(self._item)
+
+    def on_blur(self) -> None:
+        self.redraw_item(self._item)
+
+    def on_click(self, event: events.Click) -> None:
+        item = self.item_at(self.top + event.y, event.x)
+        if item is None:
+            return
+        # the first click put the cursor there, so the second opens the item
+        if event.chain > 1 and item == self._item:
+            self.action_open()
+        self.move_to(item)
+
+    def action_go_home(self) -> None:
+        self.move_to(0)
+
+    def action_go_end(self) -> None:
+        self.move_to(self.item_count() - 1)
 
 
 SIDE_BY_SIDE: Final = 112

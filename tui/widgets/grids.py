@@ -4,11 +4,13 @@ each target and each variant passed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from rich.cells import cell_len
+from textual import events
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.format import UNKNOWN, bar
@@ -21,7 +23,129 @@ from tui.text.ink import (
     pad_apart,
     told_apart,
 )
-from tui.widgets.cursor import HEAD_ROWS, GridColumns, GridView
+from tui.widgets.base import CursorView
+
+HEAD_ROWS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GridColumns:
+    """The columns of a grid, in groups of equal width that stand behind the names of the rows.
+    Widths are in cells of the screen."""
+
+    groups: int
+    left: int
+    """Where the first group begins."""
+    group_width: int
+    column_width: int
+    per_group: int = 1
+    """The columns of a group."""
+
+    @property
+    def count(self) -> int:
+        return self.groups * self.per_group
+
+    def at(self, x: int, first: int) -> int | None:
+        """The column at `x` on the screen, if group `first` is the first visible one; None if there
+        is none."""
+        group, within = divmod(x - self.left, self.group_width)
+        column, group = within // self.column_width, group + first
+        inside = x >= self.left and group < self.groups and column < self.per_group
+        return group * self.per_group + column if inside else None
+
+    def first_visible(self, column: int, before: int, width: int) -> int:
+        """The group to begin with in a view of this width, so that this column is visible; `before`
+        is the one it began with."""
+        group, fit = column // self.per_group, self.fitting(width)
+        # no further than needed, and without free room behind the last group
+        first = max(group - fit + 1, min(before, group))
+        return max(min(first, self.groups - fit), 0)
+
+    def fitting(self, width: int) -> int:
+        """How many groups a view of this width shows."""
+        return max((width - self.left) // self.group_width, 1)
+
+
+class GridView(CursorView):
+    """A grid below a heading. Its items are rows; the cursor is on a cell of one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "aside(1)", "next cell", show=False),
+        Binding("left,h", "aside(-1)", "cell before", show=False),
+    ]
+
+    def __init__(
+        self,
+        item_count: Callable[[], int],
+        row: Callable[[int], Line],
+        opened: Callable[[int], Message],
+        columns: Callable[[], GridColumns],
+        *,
+        foot_rows: int = 0,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+    ) -> None:
+        """`columns` lays them out for the current width; `foot_rows` are below the items."""
+        around = HEAD_ROWS + foot_rows
+        super().__init__(lambda: item_count() + around, row, opened, id=id)
+        self._around = around
+        """The rows that are not items."""
+        self._layout = columns
+        self._column = 0
+        self._first_group = 0
+        """The first visible group of columns."""
+
+    def item_count(self) -> int:
+        return self.row_count() - self._around
+
+    def item_rows(self, item: int) -> range:
+        return range(item + HEAD_ROWS, item + HEAD_ROWS + 1)
+
+    def redraw_item(self, item: int | None) -> None:
+        """Redraw everything: the heading, too, has a mark at the cursor's column."""
+        self.redraw()
+
+    def row_back(self, index: int) -> Ink | None:
+        """None: brackets mark the cursor's cell, so its row needs no background."""
+        del index
+        return None
+
+    def put(self, row: int, column: int) -> None:
+        """Put the cursor on the cell, or on the nearest one that exists."""
+        before = (self._item, self._column)
+        self._item = max(min(row, self.item_count() - 1), 0)
+        self._column = max(min(column, self._layout().count - 1), 0)
+        self._bring_column_into_view()
+        self.bring_into_view(self._item)
+        self.redraw()
+        if (self._item, self._column) != before:
+            self.post_message(self.Moved(self))
+
+    def move_to(self, item: int) -> None:
+        self.put(item, self._column)
+
+    def action_aside(self, step: int) -> None:
+        if 0 <= self._column + step < self._layout().count:
+            self.put(self._item or 0, self._column + step)
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
+        self.measure(self.row_count())
+        self._bring_column_into_view()
+        self.bring_into_view(self._item or 0)
+
+    def on_click(self, event: events.Click) -> None:
+        row, column = self.top + event.y - HEAD_ROWS, self._layout().at(event.x, self._first_group)
+        if column is None or not 0 <= row < self.item_count():
+            return
+        if event.chain > 1 and (row, column) == (self._item, self._column):
+            self.action_open()
+        self.put(row, column)
+
+    def _bring_column_into_view(self) -> None:
+        columns = self._layout()
+        self._first_group = columns.first_visible(self._column, self._first_group, self.line_width)
+
 
 COLUMN: Final = (11, 18)
 NAME_WIDTH: Final = (16, 60)

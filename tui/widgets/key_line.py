@@ -12,9 +12,9 @@ from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import Screen
 
-from tui.bindings import KEY_NAMES, Hinting, key_name
+from tui.bindings import KEY_NAMES, key_name
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.base import OneRow
+from tui.widgets.base import Hinting, OneRow
 
 ORDER: Final = (
     "mark_reply",

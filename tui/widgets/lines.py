@@ -14,8 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, spread_line
-from tui.widgets.base import LineView, OneRow
-from tui.widgets.cursor import CursorView
+from tui.widgets.base import CursorView, LineView, OneRow
 
 
 class Lines(LineView):

@@ -24,8 +24,7 @@ from engine.store.tables import VerdictRow
 from tui.format import TRACK_SIGNS, conversation_id, verdict
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, fitted_line, pad
 from tui.text.wrap import Cells, Heading, laid_out, titles
-from tui.widgets.base import OneRow
-from tui.widgets.cursor import CursorView
+from tui.widgets.base import CursorView, OneRow
 
 PAGE: Final = 128
 PAGES_KEPT: Final = 16

@@ -18,8 +18,7 @@ from engine.benchmark import Track
 from tui.format import UNKNOWN, interval_rate, rate
 from tui.state.board import StageState, StageView, TargetView, share
 from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart
-from tui.widgets.base import LineView
-from tui.widgets.cursor import CursorView
+from tui.widgets.base import CursorView, LineView
 
 WHOLE: Final = 150
 """In this many cells or more, a target's line has room for everything."""
