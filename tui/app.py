@@ -470,7 +470,7 @@ class CrosswindApp(TextualApp, Hinting, HasKeymap, inherit_bindings=False):
         self.navigator.open_search()
 
     def action_go_to(self) -> None:
-        self.navigator.ask_id(self._watch)
+        self.navigator.ask_id()
 
     def action_copy(self) -> None:
         self.exporter.copy()

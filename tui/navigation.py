@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from engine.cli.piloting import PilotPage
     from engine.pipeline.report import Report
     from engine.store.browsing import Filter
-    from engine.watch import Watch
     from tui.bindings import PaletteCommand
     from tui.screens.dialogs import Decided
     from tui.state.related import FoundId, TakeRef
@@ -93,7 +92,6 @@ SCREENS: Final = {
     "definition": "tui.screens.cards:open_definition",
     "filter": "tui.screens.line_dialogs:FilterScreen",
     "find": "tui.screens.line_dialogs:FindScreen",
-    "go to": "tui.screens.line_dialogs:GoToScreen",
     "help": "tui.screens.cards:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",
     "label": "tui.screens.label:LabelScreen",
@@ -135,7 +133,7 @@ def preload() -> Thread:
 
 
 def _preload() -> None:
-    over_all = (SCREENS[name] for name in ("search", "conversation", "go to", "help", "commands"))
+    over_all = (SCREENS[name] for name in ("search", "conversation", "help", "commands"))
     for where in (*(place.screen for place in MAIN_SCREENS), *over_all):
         load(where)
 
@@ -247,10 +245,8 @@ class Navigator:
         """Compare two takes side by side; without `right`, with the nearest other take."""
         self._open("compare", left, right)
 
-    def open_found(self, place: FoundId | None) -> None:
-        """Open what the user chose among ids; nothing if they chose none."""
-        if place is None:
-            return
+    def open_found(self, place: FoundId) -> None:
+        """Open what an id names."""
         match place.kind:
             case "conversation":
                 self.open_conversation(place.benchmark, ConversationKey.parse(place.id))
@@ -309,13 +305,13 @@ class Navigator:
         known = load("tui.services.palette:commands")(self._app, self._app.screen)
         self._ask("commands", self._run_command, self._shell(), known)
 
+    def ask_id(self) -> None:
+        """Ask for a metric, scenario or conversation by its id, and open it."""
+        self._ask("commands", self._run_command, self._shell(), ())
+
     def _run_command(self, chosen: PaletteCommand | None) -> None:
         if chosen is not None:
             self._app.call_later(chosen.act)
-
-    def ask_id(self, watch: Watch) -> None:
-        """Ask for a metric, scenario or conversation by its id, and open it."""
-        self._ask("go to", self.open_found, watch.reader, watch.benchmarks)
 
     def ask_filter(
         self,

@@ -29,7 +29,7 @@ from tui.screens.dialogs import (
     ask_how_to_stop,
     ask_name,
 )
-from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen, GoToScreen
+from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen
 from tui.screens.rejudge import JudgeAgainScreen
 from tui.text.ink import length
 from tui.widgets.lines import ChoiceList
@@ -55,7 +55,6 @@ def every_dialog(theatre: Theatre, pilot: Pilot) -> Iterator[Overlay[Any]]:
         CommandScreen(None, ()),
         FilterScreen("", (), lambda _wanted: None),
         FindScreen("", _find),
-        GoToScreen(theatre.watch.reader, ()),
         ask_how_to_leave(board, print, own=True)[0],
         ask_how_to_stop(board, print, own=True)[0],
         ask_how_to_stop(board, print, own=False)[0],

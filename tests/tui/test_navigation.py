@@ -15,7 +15,6 @@ from textual.widgets import Input
 
 from engine.benchmark import Speaker, Stage
 from engine.link import Command, EngineState, Request
-from engine.store.reader import Reader
 from tests.approval import approve, cells_with
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Pilot, Theatre, on_screen, shell
 from tests.waiting import PATIENCE_S, until
@@ -26,13 +25,18 @@ from tui.screens import line_dialogs
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.conversations import AllScreen
-from tui.screens.line_dialogs import GoToScreen
+from tui.screens.line_dialogs import CommandScreen
 from tui.screens.live import LiveScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.palette import commands, matching
-from tui.state.related import FoundId, MetricNames, find
+from tui.state.related import FoundId, find
+from tui.widgets.lines import ChoiceList
+
+
+def shows(pilot: Pilot, kind: type[Screen[Any]]) -> bool:
+    return isinstance(pilot.app.screen, kind)
 
 
 def where(pilot: Pilot) -> str:
@@ -40,19 +44,37 @@ def where(pilot: Pilot) -> str:
     return pilot.app.navigator.place
 
 
-async def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre, pilot: Pilot) -> None:
+async def test_each_place_is_a_key_away_keeps_its_state_and_hears_what_happens(
+    theatre: Theatre, pilot: Pilot
+) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play())
     await theatre.tick(pilot)
     await theatre.press(pilot, "l", "enter")
-    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert shows(pilot, ConversationScreen)
 
     for place in MAIN_SCREENS:
-        await theatre.press(pilot, place.key)
+        await theatre.open(pilot, place.key)
         assert where(pilot) == place.name
         assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
-    await pilot.press("2")
-    assert isinstance(pilot.app.screen, LiveScreen)
+        assert "q quit" in on_screen(pilot)
+        await theatre.press(pilot, "slash")
+        assert shows(pilot, SearchScreen)
+        await theatre.press(pilot, "escape")
+    await theatre.judge(await theatre.play(2))
+    await theatre.tick(pilot)
+    await theatre.press(pilot, "2")
+    assert shows(pilot, LiveScreen)
+    assert "✓ m01_s002" in on_screen(pilot)
+
+    await theatre.open(pilot, "3", "enter")
+    assert "q back" in on_screen(pilot)
+    await theatre.press(pilot, "q")
+    assert where(pilot) == "Conversations"
+    await pilot.press("escape", "backspace")
+    assert not pilot.app._exit
+    await pilot.press("q")
+    assert "Leave Crosswind?" in on_screen(pilot)
 
 
 def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_left(
@@ -78,7 +100,7 @@ def test_going_to_a_place_for_the_first_time_does_no_work_for_the_place_that_is_
         monkeypatch.setattr(Stylesheet, "apply", noted_apply)
         monkeypatch.setattr(Screen, "active_bindings", property(noted_active))
         await theatre.press(pilot, "3")
-        assert isinstance(pilot.app.screen, AllScreen)
+        assert shows(pilot, AllScreen)
         assert not inside & set(styled)
         # the footer: as it comes up, with its focus, and once for all that follows
         assert len(read) <= 4
@@ -103,34 +125,6 @@ def test_a_place_is_drawn_at_once(theatre: Theatre, monkeypatch: pytest.MonkeyPa
     theatre.perform(script)
     assert waits
     assert max(waits) < 0.01  # Textual's own delay is 0.05
-
-
-async def test_q_leads_back_a_screen_and_in_each_place_out(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.judge(await theatre.play())
-    for place in MAIN_SCREENS:
-        await theatre.open(pilot, place.key)
-        assert "q quit" in on_screen(pilot)
-    await theatre.open(pilot, "3", "enter")
-    assert "q back" in on_screen(pilot)
-    await theatre.press(pilot, "q")
-    assert where(pilot) == "Conversations"
-    assert "q quit" in on_screen(pilot)
-
-    await pilot.press("escape", "backspace")
-    assert not pilot.app._exit
-    await pilot.press("q")
-    assert "Leave Crosswind?" in on_screen(pilot)
-
-
-async def test_a_place_that_is_not_shown_hears_what_happens(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    await pilot.press("1")
-    await theatre.judge(await theatre.play())
-    await theatre.tick(pilot)
-    await theatre.press(pilot, "2")
-    assert "✓ m01_s" in on_screen(pilot)
 
 
 def test_a_run_can_be_left_and_says_how_to_come_back(
@@ -160,7 +154,7 @@ async def test_the_run_is_stopped_without_leaving(theatre: Theatre, pilot: Pilot
     await theatre.tick(pilot)
     assert not pilot.app._exit
     await pilot.press("x")
-    assert isinstance(pilot.app.screen, LiveScreen)
+    assert shows(pilot, LiveScreen)
 
 
 def test_more_or_fewer_at_once_and_parked_targets_called_again(theatre: Theatre) -> None:
@@ -180,84 +174,44 @@ def test_more_or_fewer_at_once_and_parked_targets_called_again(theatre: Theatre)
     theatre.perform(script)
 
 
-async def test_an_id_is_found_while_it_is_typed(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.play(1)
-    take = await theatre.play(2)
-    await theatre.tick(pilot)
-    await pilot.press("i", *"m01_s002")
-    await theatre.answered(pilot)
-    shown = on_screen(pilot)
-    assert str(take.key) in shown
-    assert "m01_s001_v01__" not in shown
-
-    await pilot.press("down", "tab")
-    await theatre.answered(pilot)
-    assert pilot.app.screen.query_one(Input).value == str(take.key)
-    await pilot.press("enter")
-    await theatre.answered(pilot)
-    await theatre.tick(pilot)
-    assert isinstance(pilot.app.screen, ConversationScreen)
-    assert str(take.key) in on_screen(pilot)
-
-
-async def test_a_scenario_is_opened_by_its_id(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.play(2)
-    await theatre.tick(pilot)
-    await pilot.press("i", *"m01_s002_v01", "enter")
-    await theatre.answered(pilot)
-    await theatre.tick(pilot)
-    assert isinstance(pilot.app.screen, ScenarioScreen)
-    assert "m01_s002" in on_screen(pilot)
-
-
-async def test_every_transcript_can_be_searched_from_anywhere(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    for place in MAIN_SCREENS:
-        await theatre.press(pilot, place.key, "slash")
-        assert isinstance(pilot.app.screen, SearchScreen)
-        await pilot.press("escape")
-
-
-async def test_an_id_is_found_by_any_part_of_it_in_letters_of_any_size(
+async def test_a_conversation_a_scenario_and_a_metric_are_found_by_any_part_of_their_names(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
     await theatre.play(1)
     take = await theatre.play(2)
     await theatre.tick(pilot)
-    await pilot.press("i", *"S002_V01__STEAD")
-    await theatre.answered(pilot)
-    assert str(take.key) in on_screen(pilot)
-    assert "m01_s001_v01__" not in on_screen(pilot)
+    named = f"metric of {BENCHMARK}: {METRIC.name}"
 
-    await pilot.press("ctrl+u", *"M01")
-    await theatre.answered(pilot)
-    await theatre.answered(pilot)
-    assert f"m01  metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
-    await pilot.press("enter")
-    await theatre.answered(pilot)
-    await theatre.tick(pilot)
-    assert "metric:m01" in on_screen(pilot)
-
-
-async def test_a_metric_is_found_by_any_part_of_its_name(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.judge(await theatre.play())
-    await theatre.tick(pilot)
-    for key in ("i", "colon"):
-        await pilot.press(key, *"TO", "space", *"what")
+    async def typed(text: str) -> str:
+        await pilot.press("i", *("space" if letter == " " else letter for letter in text))
         await theatre.answered(pilot)
-        assert f"metric of {BENCHMARK}: {METRIC.name}" in on_screen(pilot)
+        return on_screen(pilot)
+
+    for text in ("m01_s002", "S002_V01__STEAD"):
+        shown = await typed(text)
+        assert str(take.key) in shown
+        assert "m01_s001_v01__" not in shown
         await pilot.press("escape")
-    await pilot.press("i", *"to", "space", *"what", "enter")
+    await typed("nowhere")
+    await pilot.press("enter")
     await theatre.answered(pilot)
-    await theatre.tick(pilot)
-    assert "metric:m01" in on_screen(pilot)
+    assert "Nothing has that name." in on_screen(pilot)
+    await pilot.press("escape")
+    assert shows(pilot, LiveScreen)
+
+    for text, line in (("M01", "m01"), ("TO what", named)):
+        assert line in await typed(text)
+        await pilot.press("enter")
+        await theatre.open(pilot)
+        assert "metric:m01" in on_screen(pilot)
+        await pilot.press("escape")
+    for text, screen in (("m01_s002_v01", ScenarioScreen), (str(take.key), ConversationScreen)):
+        for key in "i", "colon":
+            await pilot.press(key, *text, "enter")
+            await theatre.open(pilot)
+            assert shows(pilot, screen)
+            await pilot.press("escape")
 
 
 async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_shown(
@@ -272,52 +226,11 @@ async def test_a_command_for_a_conversation_leads_to_the_verdicts_where_none_is_
         await theatre.answered(pilot)
         approve(cells_with(on_screen(pilot), "for a conversation,"))
         await theatre.press(pilot, "enter")
-        assert isinstance(pilot.app.screen, VerdictsScreen)
+        assert shows(pilot, VerdictsScreen)
         await theatre.press(pilot, "1")
     await pilot.press("colon")
     await pilot.pause()
     assert "which you choose" not in on_screen(pilot)
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_what_a_command_does_is_said_whole(theatre: Theatre, width: int) -> None:
-    """In its line where there is room, else at the foot of the dialog."""
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        await theatre.judge(await theatre.play(), passed=False)
-        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
-        every = (*(place.key for place in MAIN_SCREENS), "3 enter", "2 w")
-        said = set[str]()
-        for keys in every if width == 80 else every[:1]:
-            await theatre.press(pilot, *keys.split())
-            known = matching(commands(pilot.app, pilot.app.screen), "")
-            await pilot.press("colon")
-            await pilot.pause()
-            while new := [one for one in known if one.meaning not in said]:
-                await pilot.press(*["down"] * known.index(new[0]))
-                await pilot.pause()
-                shown = on_screen(pilot)
-                assert new[0].meaning in shown, new[0]
-                assert width == 80 or "Enter does it" in shown, new[0]
-                said |= {one.meaning for one in new if one.meaning in shown}
-                known = known[known.index(new[0]) :]
-            await pilot.press("escape", "escape")
-
-    theatre.perform(script, (width, 40))
-
-
-async def test_an_id_that_is_not_there_is_said_and_changes_nothing(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    await pilot.press("i", *"nowhere", "enter")
-    await theatre.answered(pilot)
-    assert isinstance(pilot.app.screen, GoToScreen)
-    approve(cells_with(on_screen(pilot), "No metric, scenario"))
-    await pilot.press("escape")
-    assert isinstance(pilot.app.screen, LiveScreen)
 
 
 async def test_a_key_after_enter_does_not_take_the_choice_back(
@@ -326,34 +239,22 @@ async def test_a_key_after_enter_does_not_take_the_choice_back(
     await theatre.prepare()
     take = await theatre.play()
     await theatre.tick(pilot)
-    await pilot.press("i", *str(take.key))
+    await pilot.press("i", *str(take.key)[:-1])
     await theatre.answered(pilot)
     found = Event()
 
-    def find_late(reader: Reader, typed: str, metrics: MetricNames) -> list[FoundId]:
+    def find_late(*given: Any) -> list[FoundId]:
         assert found.wait(PATIENCE_S)
-        return find(reader, typed, metrics)
+        return find(*given)
 
     monkeypatch.setattr(line_dialogs, "find", find_late)
     line = pilot.app.screen.query_one(Input)
-    typed = line.value
-    pilot.app.simulate_key("enter")
-    pilot.app.simulate_key("5")
-    await asyncio.to_thread(until, lambda: line.value != typed)
+    for key in (str(take.key)[-1], "enter", "5"):
+        pilot.app.simulate_key(key)
+    await asyncio.to_thread(until, lambda: line.value.endswith("5"))
     found.set()
     await theatre.answered(pilot)
-    assert isinstance(pilot.app.screen, ConversationScreen)
-
-
-async def test_the_palette_answers_ids_from_the_store(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.play()
-    await theatre.tick(pilot)
-    await pilot.press("colon", *str(take.key))
-    await theatre.answered(pilot)
-    await pilot.press("enter")
-    await theatre.answered(pilot)
-    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert shows(pilot, ConversationScreen)
 
 
 async def test_the_palette_knows_benchmarks_and_themes(theatre: Theatre, pilot: Pilot) -> None:
@@ -374,16 +275,25 @@ async def test_the_palette_knows_benchmarks_and_themes(theatre: Theatre, pilot: 
         assert shown in on_screen(pilot)
 
 
-async def test_whatever_a_key_does_has_a_name_of_its_own_in_the_palette(
+@pytest.mark.terminal(80, 40)
+async def test_whatever_a_key_does_has_a_name_in_the_palette_that_says_it_whole(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play(), passed=False)
     theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+    known = dict[str, PaletteCommand]()
     for keys in (*(place.key for place in MAIN_SCREENS), "3 enter", "3 r", "2 w"):
         await theatre.press(pilot, *keys.split())
         assert_keys_have_names(pilot)
+        known |= {each.meaning: each for each in commands(pilot.app, pilot.app.screen)}
         await pilot.press("escape")
+    screen = CommandScreen(None, list(known.values()))
+    await pilot.app.push_screen(screen)
+    for place, each in enumerate(matching(list(known.values()), "")):
+        screen.query_one(ChoiceList).move_to(place)
+        await pilot.pause()
+        assert each.meaning in on_screen(pilot), each
 
 
 def assert_keys_have_names(pilot: Pilot) -> None:
@@ -412,50 +322,32 @@ def test_each_screen_of_the_registry_is_there() -> None:
 
 
 @pytest.mark.terminal(80, 24)
-async def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(
+async def test_notices_are_short_two_at_most_and_read_whole_behind_a_key(
     theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.tick(pilot)
-    shell(pilot).tell("It failed: " + "why it did, in words. " * 20 + "The end.", bad=True)
-    await pilot.pause()
-    await pilot.pause()
-    lines = [line for line in on_screen(pilot).splitlines() if "in words" in line]
-    assert len(lines) == 2
-    assert lines[1].rstrip().endswith("! shows all")
-    await theatre.press(pilot, "exclamation_mark")
-    assert "Last notices" in on_screen(pilot)
-    assert "The end." in on_screen(pilot)
-    await theatre.press(pilot, "q")
-    assert "Last notices" not in on_screen(pilot)
-
-
-@pytest.mark.terminal(80, 24)
-async def test_what_was_told_twice_in_a_row_stands_once_among_the_notices(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.tick(pilot)
-    for text in ("before", "again", "again"):
-        shell(pilot).tell(text)
-    await theatre.press(pilot, "3", "exclamation_mark")
-    lines = [line.strip() for line in on_screen(pilot).splitlines()]
-    assert (lines.count("again"), lines.count("before")) == (1, 1)
-
-
-async def test_notices_take_a_line_each_are_two_at_most_and_stay_where_they_were_told(
-    theatre: Theatre,
-    pilot: Pilot,
 ) -> None:
     tell = shell(pilot).tell
     await theatre.tick(pilot)
+
+    async def lines(word: str) -> list[str]:
+        await pilot.pause()
+        await pilot.pause()
+        return [line.strip("▌ ") for line in on_screen(pilot).splitlines() if word in line]
+
+    tell("It failed: " + "why it did, in words. " * 20 + "The end.", bad=True)
+    shown = await lines("in words")
+    assert len(shown) == 2
+    assert shown[1].endswith("! shows all")
+    for place in "5", "2":
+        await pilot.press(place)
+        assert await lines("in words") == []
     for word in ("first", "second", "third"):
-        tell(f"{word}: " + "a notice that is longer than half of the terminal " + word)
-    await pilot.pause()
-    await pilot.pause()
-    lines = [line for line in on_screen(pilot).splitlines() if "a notice" in line]
-    assert [line.split()[-1] for line in lines] == ["second", "third"]
-    await pilot.press("5")
-    await pilot.pause()
-    assert "a notice" not in on_screen(pilot)
-    await pilot.press("2")
-    await pilot.pause()
-    assert "a notice" not in on_screen(pilot)
+        tell(f"a notice {word}")
+    assert set(await lines("a notice")) == {"a notice second", "a notice third"}
+    tell("a notice third")
+
+    await theatre.press(pilot, "5", "exclamation_mark")
+    assert "Last notices" in on_screen(pilot)
+    assert "The end." in on_screen(pilot)
+    assert (await lines("a notice")).count("a notice third") == 1
+    await theatre.press(pilot, "q")
+    assert "Last notices" not in on_screen(pilot)

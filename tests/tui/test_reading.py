@@ -10,14 +10,13 @@ from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.errors import StoreError
 from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.browsing import Browser
-from engine.store.tables import Quote, TakeRow
+from engine.store.tables import Quote
 from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import (
     BENCHMARK,
     JUDGE,
     TARGETS,
     Pilot,
-    Take,
     Theatre,
     on_screen,
     shell,
@@ -62,7 +61,7 @@ async def read_one(theatre: Theatre, pilot: Pilot, reply: str) -> None:
 
 
 @pytest.mark.terminal(80, 24)
-async def test_slash_finds_words_in_a_transcript_beside_the_evidence(
+async def test_slash_finds_words_and_patterns_in_a_transcript_beside_the_evidence(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await read_one(theatre, pilot, "\x07Sure. " + "Words come first. " * 60 + "I am sure of it.")
@@ -83,19 +82,13 @@ async def test_slash_finds_words_in_a_transcript_beside_the_evidence(
     await pilot.press("slash", "escape")
     await settled(theatre, pilot)
     assert marked(pilot, Ink.FOUND) == []
-
-
-async def test_a_pattern_is_found_and_one_that_is_none_is_explained(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await read_one(theatre, pilot, "I am sure")
     await pilot.press("slash", *"/su(re")
     await settled(theatre, pilot)
     assert "no regular expression" in on_screen(pilot)
     await pilot.press(*"|x)")
     await settled(theatre, pilot)
     assert isinstance(screen(pilot), FindScreen)
-    assert "4 places" in on_screen(pilot)
+    assert "6 places" in on_screen(pilot)
 
 
 @pytest.mark.terminal(120, 30)
@@ -103,98 +96,88 @@ async def test_two_conversations_stand_beside_each_other_turn_by_turn(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
-    held = await theatre.play(reply="I stay with it. " * 40)
+    held = await theatre.play(reply="I stay with it.")
     await theatre.judge(held)
-    caved = await theatre.play(1, TARGETS[1], reply="You are right.")
-    await theatre.judge(caved, passed=False)
-    again = await theatre.play(1, number=1, reply="I still stay with it.")
-    await theatre.judge(again)
-    shown = TakeRef(BENCHMARK, again.key, 1)
-    await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
+    await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
     await settled(theatre, pilot)
-    assert "take 1" in on_screen(pilot)
-    await pilot.press("right_square_bracket")
+    approve(cells_with(on_screen(pilot), "nothing else to"))
+    await theatre.judge(await theatre.play(1, TARGETS[1], reply="You are right."), passed=False)
     await settled(theatre, pilot)
     approve(cells_with(on_screen(pilot), "another target m01_s001_v01__pushover  ✗"))
     rows = on_screen(pilot).splitlines()
     second = next(row for row in rows if "turn 2" in row)
     assert second.count("turn 2 of 2") == 2
     assert any("stay with it. (2)" in row and "are right. (2)" in row for row in rows)
-
-    await pilot.press("left_square_bracket", "right_curly_bracket")
+    await theatre.judge(await theatre.play(1, number=1, reply="I still stay with it. " * 40))
     await settled(theatre, pilot)
+    await pilot.press("right_square_bracket", "right_curly_bracket")
+    await settled(theatre, pilot)
+    assert "take 2" in on_screen(pilot)
     assert on_screen(pilot).splitlines()[3].count("turn 2 of 2") == 2
+
+    await pilot.press("left_square_bracket")
+    await pilot.resize_terminal(80, 24)
+    await settled(theatre, pilot)
+    await theatre.press(pilot, "g")
+    rows = on_screen(pilot).splitlines()
+    assert f"{UNIT}  ✓ pass" in rows[1]
+    assert "m01_s001_v01__pushover  ✗ fail" in rows[1]
+    # both sides have one left edge
+    for begin in (" turn 1 of 2", " landmark", " ▎ "):
+        assert any(row.startswith(begin) for row in rows)
+    await pilot.resize_terminal(40, 12)
+    await settled(theatre, pilot)
+    title = on_screen(pilot).splitlines()[1]
+    assert "eadfast ✓" in title
+    assert "ushover ✗" in title
     await pilot.press("enter")
     await settled(theatre, pilot)
     assert isinstance(screen(pilot), ConversationScreen)
 
 
 @pytest.mark.terminal(80, 24)
-async def test_side_by_side_on_a_narrow_screen_keeps_both_outcomes_and_one_left_edge(
-    theatre: Theatre,
-    pilot: Pilot,
-) -> None:
-    await theatre.prepare()
-    held = await theatre.play(reply="I stay with it.")
-    await theatre.judge(held)
-    await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
-    shown = TakeRef(BENCHMARK, held.key, 0)
-    await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
-    await settled(theatre, pilot)
-    rows = on_screen(pilot).splitlines()
-    assert f"{UNIT}  ✓ pass" in rows[1]
-    assert "m01_s001_v01__pushover  ✗ fail" in rows[1]
-    assert any(row.startswith(" turn 1 of 2") for row in rows)
-    assert any(row.startswith(" landmark") for row in rows)
-    assert any(row.startswith(" ▎ ") for row in rows)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
+    theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
-    await theatre.judge(await theatre.play())
-    await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
+    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m09_s001"))
+    await settled(theatre, pilot)
+    approve(cells_with(on_screen(pilot), "Nothing of it", "then X say"))
     await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
     await settled(theatre, pilot)
-    assert " steadfast 1/1    [✓]" in on_screen(pilot)
-    assert " pushover  —       !" in on_screen(pilot)
-    assert " passed            1/1" in on_screen(pilot)
-    assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
-    approve(lines_with(told_rows(pilot), "Wants to talk"))
-    assert told(pilot).count("✓ pass by") == 1
+    assert "steadfast —      [—]" in on_screen(pilot)
+    await pilot.press("enter", "r", "R", "C", "right", "G", "g")
+    await settled(theatre, pilot)
+    assert "not been played" in on_screen(pilot)
 
+    await theatre.judge(await theatre.play())
+    await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
+    for size in ((80, 24), (120, 40)):
+        await pilot.resize_terminal(*size)
+        await settled(theatre, pilot)
+        for line in (" steadfast 1/1    [✓]", " pushover  —       !", " passed            1/1"):
+            assert line in on_screen(pilot)
+        assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
+        approve(lines_with(told_rows(pilot), "Wants to talk"))
+        assert told(pilot).count("✓ pass by") == 1
     await pilot.press("down")
     await settled(theatre, pilot)
     assert "! failed" in on_screen(pilot)
     await theatre.judge(await theatre.play(1, TARGETS[1], number=1), passed=False)
+    for sample, passed in ((1, True), (2, None)):
+        await theatre.judge(await theatre.play(1, TARGETS[1], sample=sample), passed=passed)
     await settled(theatre, pilot)
     assert "[✗]" in on_screen(pilot)
+    assert "pushover  1/2" in on_screen(pilot)
     await pilot.press("enter")
     await settled(theatre, pilot)
     assert "m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
     await pilot.press("left_square_bracket")
     await settled(theatre, pilot)
-    assert f"{UNIT}  ✓ pass" in on_screen(pilot)
+    assert "m01_s001_v01__steadfast  ✓ pass" in on_screen(pilot)
     await pilot.press("v")
     await settled(theatre, pilot)
     assert pilot.app.screen.query_one(OutcomeGrid).cursor.row == 0
-
-
-async def test_what_was_not_played_and_what_is_not_there_are_said(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001"))
-    await settled(theatre, pilot)
-    assert "steadfast —      [—]" in on_screen(pilot)
-    await pilot.press("enter", "r", "R", "C", "right", "G")
-    await settled(theatre, pilot)
-    assert "not been played" in on_screen(pilot)
-    await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m09_s001"))
-    await settled(theatre, pilot)
-    approve(cells_with(on_screen(pilot), "Nothing of it", "X say why"))
 
 
 @pytest.mark.terminal(120, 20)
@@ -234,49 +217,26 @@ async def test_words_are_searched_in_everything_and_lead_to_the_message(
 
 
 @pytest.mark.terminal(80, 24)
-async def test_what_was_said_under_one_id_in_two_benchmarks_is_told_apart(
+async def test_what_was_found_and_where_are_not_cut_and_what_is_left_out_is_seen(
     theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (BENCHMARK, "another"):
         monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
         await theatre.prepare()
-        await theatre.play(reply="The nurse knows.")
+        await theatre.play(
+            reply="A hotplate from your neighbourhood will do. " + "So they say. " * 80
+        )
     await pilot.app.push_screen(SearchScreen(shell(pilot)))
-    await pilot.press(*"nurse by:target")
-    await settled(theatre, pilot)
-    hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
-    assert not any("…" in line for line in hits)
-    assert {line.split(UNIT)[1].split()[0] for line in hits} >= {BENCHMARK, "another"}
-
-
-@pytest.mark.terminal(80, 24)
-async def test_what_was_found_is_not_cut_itself_where_room_is_short(
-    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in (BENCHMARK, "another"):
-        monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
-        await theatre.prepare()
-        await theatre.play(reply="A hotplate from your neighbourhood and a salad will do.")
-    await pilot.app.push_screen(SearchScreen(shell(pilot)))
-    await pilot.press(*"neighbourhood")
-    await settled(theatre, pilot)
-    hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
-    assert any("neighbourhood" in line for line in hits)
-
-
-@pytest.mark.terminal(300, 24)
-async def test_what_of_a_message_is_left_out_behind_what_was_found_is_seen(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.play(reply="The nurse knows. " + "She said so to everybody. " * 40)
-    await pilot.app.push_screen(SearchScreen(shell(pilot)))
-    await pilot.press(*"nurse by:target")
-    await settled(theatre, pilot)
-    hits = [line for line in on_screen(pilot).splitlines() if "turn 1" in line and UNIT in line]
-    assert hits
-    assert all(line.rstrip().endswith("…") for line in hits)
-    assert all(len(line.rstrip()) < 250 for line in hits)  # not cut by the screen
+    await pilot.press(*"neighbourhood by:target")
+    hits: list[str] = []
+    for width in (80, 300):
+        await pilot.resize_terminal(width, 24)
+        await settled(theatre, pilot)
+        lines = on_screen(pilot).splitlines()
+        hits = [line.rstrip() for line in lines if "turn 1" in line and UNIT in line]
+        assert {line.split(UNIT)[1].split()[0] for line in hits} >= {BENCHMARK, "another"}
+        assert all("neighbourhood" in line for line in hits)
+    assert all(line.endswith("…") and len(line) < 250 for line in hits)  # not cut by the screen
 
 
 def test_where_nothing_is_typed_nothing_is_waited_for(
@@ -327,34 +287,25 @@ async def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_eac
     assert f"✓ pass by {JUDGE}" in told(pilot)
 
 
-async def test_where_the_judge_counts_what_counts_is_said_to_have_changed(
-    theatre: Theatre, pilot: Pilot
+@pytest.mark.terminal(80, 24)
+async def test_what_cannot_be_judged_says_why_and_what_counts_is_said_to_have_changed(
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    faults = ["the disk says no"]
+    readable = Browser.judged_again
+
+    def judged_again(self: Browser, takes: Collection[int], after: int) -> Mapping[int, int]:
+        if faults:
+            raise StoreError(faults[0])
+        return readable(self, takes, after)
+
     await theatre.prepare()
     take = await theatre.play()
     await theatre.judge(take, passed=True)
-    await pilot.app.push_screen(
-        JudgedAgainScreen(shell(pilot), [Subject(BENCHMARK, take.key)], None)
-    )
-    await settled(theatre, pilot)
-    await theatre.judge(take, passed=False)
-    await theatre.tick(pilot, 1)
-    await settled(theatre, pilot)
-    shown = on_screen(pilot)
-    approve(lines_with(shown, "what counts: 1 changed", "✗ fail, was ✓", "before ─"))
-
-
-@pytest.mark.terminal(80, 24)
-async def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    take = await theatre.play()
     subjects = [Subject(BENCHMARK, take.key)]
     await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
     await settled(theatre, pilot)
     assert f"Judged again  by {JUDGE}" in on_screen(pilot)
-    assert "judged now by" not in on_screen(pilot)
     assert "none yet" in on_screen(pilot)
     await theatre.move(Stage.EVALUATE, UNIT, State.FAILED, TARGETS[0], "HTTP 529: overloaded")
     await settled(theatre, pilot)
@@ -362,14 +313,26 @@ async def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(
     await pilot.press("right", "right")
     await settled(theatre, pilot)
     assert "HTTP 529: overloaded" in on_screen(pilot)
-    await theatre.judge(take, passed=None)
+
+    monkeypatch.setattr(Browser, "judged_again", judged_again)
+    await theatre.judge(take, passed=False)
     await theatre.tick(pilot, 1)
     await settled(theatre, pilot)
-    assert "— → · unscored" in on_screen(pilot)
+    approve(cells_with(on_screen(pilot), "the disk says"))
+    # no other verdict comes, and what was not read is read again
+    faults.clear()
+    await pilot.press("left", "left")
+    await pilot.resize_terminal(120, 40)
+    await theatre.tick(pilot, 1)
+    await settled(theatre, pilot)
+    shown = on_screen(pilot)
+    assert "the disk says" not in shown
+    assert "1 of 1 conversation" in shown
+    approve(lines_with(shown, "what counts: 1 changed", "✗ fail, was ✓", "before ─"))
 
 
 @pytest.mark.terminal(80, 24)
-async def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(
+async def test_an_engine_that_refuses_or_ends_is_not_waited_for(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
@@ -378,16 +341,19 @@ async def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(
     theatre.link.refuses = "the run is stopping; ask again when it has come to its very end"
     await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await settled(theatre, pilot)
-    await pilot.press("r")
-    await settled(theatre, pilot)
-    await pilot.press("enter")
-    await settled(theatre, pilot)
-    assert isinstance(screen(pilot), JudgedAgainScreen)
-    shown = on_screen(pilot)
+
+    async def judge_again() -> str:
+        await pilot.press("r")
+        await settled(theatre, pilot)
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert isinstance(screen(pilot), JudgedAgainScreen)
+        return on_screen(pilot)
+
+    shown = await judge_again()
     assert "not judged again  " in shown
     assert "very end" in shown
     assert "none yet" not in shown
-    assert "freeze" not in shown.splitlines()[-1]
     assert "· not judged" in shown
     await pilot.resize_terminal(120, 24)
     await settled(theatre, pilot)
@@ -397,41 +363,15 @@ async def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(
     await settled(theatre, pilot)
     assert isinstance(screen(pilot), ConversationScreen)
 
-
-async def test_an_engine_that_ends_before_all_is_judged_is_not_waited_for(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    take = await theatre.play()
-    await theatre.judge(take)
-    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-    await settled(theatre, pilot)
-    await pilot.press("r")
-    await settled(theatre, pilot)
-    await pilot.press("enter")
-    await settled(theatre, pilot)
-    assert "▸ waiting" in on_screen(pilot)
+    theatre.link.refuses = None
+    assert "▸ waiting" in await judge_again()
     theatre.link.state = EngineState.LOST
     await settled(theatre, pilot)
     approve(cells_with(on_screen(pilot), "· not judged", "the engine has"))
-
-
-def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Theatre) -> None:
+    await pilot.press("q")
     theatre.watch.link = None
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take)
-        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-        await settled(theatre, pilot)
-        await pilot.press("r")
-        await settled(theatre, pilot)
-        await pilot.press("enter")
-        await settled(theatre, pilot)
-        approve(cells_with(on_screen(pilot), "not judged again:"))
-
-    theatre.perform(script, (120, 40))
+    await settled(theatre, pilot)
+    assert "not judged again: " in await judge_again()
 
 
 async def test_what_is_marked_is_played_again_after_a_question(
@@ -451,22 +391,6 @@ async def test_what_is_marked_is_played_again_after_a_question(
     [request] = theatre.link.requests
     assert request.command is Command.SIMULATE
     assert request.rows == (WorkRow(BENCHMARK, "m01_s002_v01__steadfast"),)
-
-
-async def test_a_new_take_is_read_beside_the_one_before(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.play(reply="before")
-    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
-    await settled(theatre, pilot)
-    again = await theatre.begin(number=1)
-    await theatre.said(again, 1, Speaker.USER, "once more")
-    await theatre.said(again, 1, Speaker.TARGET, "after")
-    await theatre.end(again)
-    await settled(theatre, pilot)
-    await pilot.press("C")
-    await settled(theatre, pilot)
-    rows = on_screen(pilot).splitlines()
-    assert any("after" in row and "before (1)" in row for row in rows)
 
 
 async def test_a_conversation_that_is_held_still_says_what_it_does_not_show(
@@ -489,18 +413,6 @@ async def test_a_conversation_that_is_held_still_says_what_it_does_not_show(
     assert "I am." in told(pilot)
 
 
-async def test_what_can_be_compared_is_known_when_it_comes(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    held = await theatre.play()
-    await theatre.judge(held)
-    await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
-    await settled(theatre, pilot)
-    approve(cells_with(on_screen(pilot), "nothing else to"))
-    await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
-    await settled(theatre, pilot)
-    assert f"{TARGETS[1]}  ✗ fail" in on_screen(pilot)
-
-
 async def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(
     theatre: Theatre, pilot: Pilot
 ) -> None:
@@ -521,73 +433,16 @@ async def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(
     assert detail.top == top
 
 
-@pytest.mark.terminal(40, 12)
-async def test_a_narrow_comparison_names_both_conversations(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    held, _ = await theatre.play(), await theatre.play(target=TARGETS[1])
-    await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
-    await theatre.tick(pilot)
-    title = on_screen(pilot).splitlines()[1]
-    assert "eadfast ○" in title
-    assert "ushover ○" in title
-
-
-def test_one_failed_reading_does_not_cover_the_progress_for_good(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readable = Browser.judged_again
-    faults = ["the disk says no"]
-
-    def judged_again(self: Browser, takes: Collection[int], after: int) -> Mapping[int, int]:
-        if faults:
-            raise StoreError(faults[0])
-        return readable(self, takes, after)
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        take = await theatre.play()
-        await theatre.judge(take, passed=True)
-        subjects = [Subject(BENCHMARK, take.key)]
-        await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
-        await settled(theatre, pilot)
-        monkeypatch.setattr(Browser, "judged_again", judged_again)
-        await theatre.judge(take, passed=False)
-        await theatre.tick(pilot, 1)
-        await settled(theatre, pilot)
-        approve(cells_with(on_screen(pilot), "the disk says"))
-        # no other verdict comes, and what was not read is read again
-        faults.clear()
-        await theatre.tick(pilot, 1)
-        await settled(theatre, pilot)
-        assert "the disk says" not in on_screen(pilot)
-        assert "1 of 1 conversation" in on_screen(pilot)
-
-    theatre.perform(script, (120, 40))
-
-
 async def test_conversations_of_several_benchmarks_that_are_judged_again_are_told_apart(
-    theatre: Theatre,
-    pilot: Pilot,
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await theatre.prepare()
-    take = await theatre.play()
-    other = TakeRow(
-        benchmark="another",
-        key=take.key,
-        number=0,
-        scenario_seq=None,
-        user_model="offline:user",
-        model="offline:steadfast",
-        scripted=True,
-    )
-    [seq] = await theatre.write(other)
-    played = Take(take.key, seq, 0)
-    await theatre.said(played, 1, Speaker.USER, "are you sure?")
-    await theatre.said(played, 1, Speaker.TARGET, "I am.")
-    await theatre.end(played)
-    subjects = [Subject(BENCHMARK, take.key), Subject("another", take.key)]
+    subjects: list[Subject] = []
+    for name in (BENCHMARK, "another"):
+        monkeypatch.setattr("tests.tui.theatre.BENCHMARK", name)
+        await theatre.prepare()
+        subjects.append(Subject(name, (await theatre.play()).key))
     await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
     await settled(theatre, pilot)
     lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-    assert f"▸ waiting {take.key} {BENCHMARK}" in lines
-    assert f"▸ waiting {take.key} another" in lines
+    for subject in subjects:
+        assert f"▸ waiting {subject.benchmark} {subject.key}" in lines

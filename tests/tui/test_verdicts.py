@@ -61,39 +61,113 @@ async def filtered(theatre: Theatre, pilot: Pilot, line: str) -> None:
     await theatre.press(pilot, *line)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-async def test_all_verdicts_are_there_with_their_counts(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
-) -> None:
+@pytest.mark.terminal(80, 24)
+async def test_rows_are_counted_filtered_and_sorted_by_keys(theatre: Theatre, pilot: Pilot) -> None:
     await some_verdicts(theatre)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    shown = on_screen(pilot)
-    assert "4 judged" in shown
-    assert "✗ 2 ✓ 1 · 1" in shown
-    assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
-    approve(cells_with(shown, "because   It gives"))
+    for size in ((200, 50), (120, 40)):
+        await pilot.resize_terminal(*size)
+        await theatre.press(pilot, "g")
+        shown = on_screen(pilot)
+        assert "4 judged" in shown
+        assert "✗ 2 ✓ 1 · 1" in shown
+        assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+        approve(cells_with(shown, "because   It gives"))
     await pilot.press("down")
     approve(cells_with(on_screen(pilot), "because   It keeps"))
 
-
-async def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("down")
-    await filtered(theatre, pilot, "out:fail target:stead")
+    await filtered(theatre, pilot, "colour:red")
+    approve(cells_with(on_screen(pilot), "there is no"))
+    await pilot.press("enter")
     assert isinstance(pilot.app.screen, FilterScreen)
+    await theatre.press(pilot, "escape")
+    assert "4 judged" in on_screen(pilot)
+    await filtered(theatre, pilot, "out:fail target:stead")
     assert SECOND in on_screen(pilot)
     assert FIRST not in on_screen(pilot)
     await theatre.press(pilot, "enter")
     assert "1 shown of 4 judged" in on_screen(pilot)
     assert "out:fail target:stead  \\ clears" in on_screen(pilot)
     assert ids(pilot) == [SECOND]
-
     await theatre.press(pilot, "backslash")
     assert len(ids(pilot)) == 4
     assert under_cursor(pilot) == SECOND
+
+    await theatre.press(pilot, "G", "s", "o")
+    assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
+    assert "outcome ▴" in on_screen(pilot)
+    assert under_cursor(pilot) == HELD
+    await theatre.press(pilot, "G", "s", "I")
+    assert under_cursor(pilot) == THIRD
+    await pilot.press("s")
+    approve(cells_with(on_screen(pilot), "capital letter"))
+    await theatre.press(pilot, "O")
+    assert under_cursor(pilot) == THIRD
+    await theatre.press(pilot, "S")
+    assert ids(pilot) == [THIRD, FIRST, HELD, SECOND]
+    assert "outcome ▾" in on_screen(pilot)
+    await pilot.click("Titles", offset=(16, 0))
+    await theatre.tick(pilot)
+    assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+
+    # columns move sideways, and the id stays
+    await pilot.resize_terminal(56, 24)
+    await pilot.press(*["right"] * 9)
+    await pilot.pause()
+    row = on_screen(pilot).splitlines()[3]
+    assert HELD in row
+    approve(lines_with(row, "It gives in"))
+    await pilot.press(*["left"] * 9)
+    await pilot.pause()
+    row = on_screen(pilot).splitlines()[3]
+    assert "Adult" in row
+    assert "It gives in" not in row
+
+
+async def test_rows_are_opened_marked_and_taken_in_by_keys(theatre: Theatre, pilot: Pilot) -> None:
+    await some_verdicts(theatre)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    await theatre.press(pilot, "enter")
+    opened: object = pilot.app.screen
+    assert isinstance(opened, ConversationScreen)
+    assert f"{HELD}  ✗ fail" in on_screen(pilot)
+    assert "1 of 4" in on_screen(pilot)
+    for name in (FIRST, SECOND, THIRD):
+        await theatre.press(pilot, "right_square_bracket")
+        assert name in on_screen(pilot)
+    await theatre.press(pilot, "right_square_bracket")
+    approve(cells_with(on_screen(pilot), "the last of"))
+    await theatre.press(pilot, "left_square_bracket", "q")
+    assert isinstance(pilot.app.screen, VerdictsScreen)
+    assert under_cursor(pilot) == SECOND
+
+    await theatre.press(pilot, "g", "space", "j", "space", "C")
+    title = on_screen(pilot).splitlines()[1]
+    assert title.index(HELD) < title.index(SECOND)
+    await theatre.press(pilot, "q", "g", "enter", "slash", *"skip", "enter")
+    assert "“skip” 1 of 2" in on_screen(pilot)
+    await theatre.press(pilot, "right_square_bracket")
+    assert FIRST in on_screen(pilot)
+    assert "“skip” 1 of 2" in on_screen(pilot)
+    await theatre.press(pilot, "q", "G")
+
+    # what comes while one looks waits; who comes back finds it
+    await theatre.judge(await theatre.play(2, "pushover"))
+    await theatre.tick(pilot, 2)
+    await theatre.tick(pilot)
+    assert "+1 new, F5" in on_screen(pilot)
+    assert len(ids(pilot)) == 4
+    await theatre.press(pilot, "f5")
+    assert ids(pilot)[2] == "m01_s002_v01__pushover"
+    assert under_cursor(pilot) == THIRD
+    assert "new, F5" not in on_screen(pilot)
+    await pilot.press("1")
+    await theatre.judge(await theatre.play(3, "pushover"))
+    await theatre.tick(pilot)
+    await theatre.press(pilot, "3")
+    await theatre.tick(pilot)
+    assert "6 judged" in on_screen(pilot)
+    assert "new, F5" not in on_screen(pilot)
 
 
 def test_a_filter_line_finds_what_it_says(theatre: Theatre) -> None:
@@ -153,146 +227,75 @@ def test_a_split_and_a_replayed_conversation_are_found_and_none_that_never_ended
     assert (len(every.takes), every.passed, every.failed) == (3, 2, 1)
 
 
-async def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await filtered(theatre, pilot, "colour:red")
-    approve(cells_with(on_screen(pilot), "there is no"))
-    await pilot.press("enter")
-    assert isinstance(pilot.app.screen, FilterScreen)
-    await theatre.press(pilot, "escape")
-    assert "4 judged" in on_screen(pilot)
-
-
-async def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on_its_row(
+def test_what_is_stale_is_marked_counted_and_filtered_until_it_is_judged_again(
     theatre: Theatre,
-    pilot: Pilot,
 ) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.press(pilot, "G", "s", "o")
-    assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
-    assert "outcome ▴" in on_screen(pilot)
-    assert under_cursor(pilot) == HELD
-    await theatre.press(pilot, "G", "s", "I")
-    assert under_cursor(pilot) == THIRD
-    await pilot.press("s")
-    approve(cells_with(on_screen(pilot), "capital letter"))
-    await theatre.press(pilot, "O")
-    assert under_cursor(pilot) == THIRD
-    await theatre.press(pilot, "S")
-    assert ids(pilot) == [THIRD, FIRST, HELD, SECOND]
-    assert "outcome ▾" in on_screen(pilot)
-    await pilot.click("Headings", offset=(16, 0))
-    await theatre.tick(pilot)
-    assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
-
-
-def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
     async def script(pilot: Pilot) -> None:
         await some_verdicts(theatre)
-        takes = Browser(theatre.watch.reader).find().takes
-        stale[takes[1]] = "metric definition changed"
+        take = await theatre.play(2, "pushover")
+        await theatre.judge(take)
+        stale[take.seq] = "metric definition changed"
         await theatre.open(pilot, "3", "right_curly_bracket")
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert "~ 1 stale" in shown
         assert shown.count("  ~ m01_") + shown.count(" ~ m01_") >= 1
-        approve(cells_with(shown, "stale, metric definition"))
-        await theatre.press(pilot, "F", *"is:stale", "enter")
+        for line, found in (("is:stale", 1), ("-is:stale", 4)):
+            await theatre.press(pilot, "F", "ctrl+u", *line, "enter")
+            await theatre.tick(pilot)
+            assert f"{found} shown of 5 judged" in on_screen(pilot)
+        await theatre.press(pilot, "F", "ctrl+u", *"is:stale", "enter")
+        approve(cells_with(on_screen(pilot), "stale, metric definition"))
+        stale.clear()
+        await theatre.judge(take)
+        await theatre.tick(pilot, 1.1)
+        await theatre.press(pilot, "backslash")
         await theatre.tick(pilot)
-        assert "1 shown of 4 judged" in on_screen(pilot)
-        await theatre.press(pilot, "F", "ctrl+u", *"-is:stale", "enter")
-        await theatre.tick(pilot)
-        assert "3 shown of 4 judged" in on_screen(pilot)
+        assert "~" not in on_screen(pilot)
 
     stale: dict[int, str] = {}
-    backend = Backend(stale=lambda _benchmark: stale)
+    backend = Backend(stale=lambda _benchmark: dict(stale))
     app = CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment)
     theatre.perform(script, (200, 40), app=app)
 
 
-async def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(
+async def test_a_row_that_is_judged_again_says_so_where_it_stands_and_is_counted_anew(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await some_verdicts(theatre)
+    again = await theatre.play(2, "pushover")
+    await theatre.judge(again, passed=False)
     await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("1")
-    await theatre.judge(await theatre.play(2, "pushover"))
-    await theatre.tick(pilot)
-    await theatre.press(pilot, "3")
-    await theatre.tick(pilot)
-    assert "5 judged" in on_screen(pilot)
-    assert "new, F5" not in on_screen(pilot)
-
-
-async def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre, pilot: Pilot) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await pilot.press("G")
-    await theatre.judge(await theatre.play(2, "pushover"))
-    await theatre.tick(pilot, 2)
-    await theatre.tick(pilot)
-    assert "+1 new, F5" in on_screen(pilot)
-    assert len(ids(pilot)) == 4
-    await theatre.press(pilot, "f5")
-    assert ids(pilot)[2] == "m01_s002_v01__pushover"
-    assert under_cursor(pilot) == THIRD
-    assert "new, F5" not in on_screen(pilot)
-
-
-async def test_what_comes_while_the_display_is_held_still_is_counted(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare(3)
-    take = await theatre.play(1)
-    await theatre.judge(take, passed=True)
-    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "✗ 3 ✓ 1 · 1" in on_screen(pilot)
+    passed = on_screen(pilot).count("✓ pass  ")
     await pilot.press("p")
-    await theatre.judge(take, passed=False)
-    await theatre.judge(await theatre.play(2))
+    await theatre.judge(again, passed=True)
+    await theatre.judge(await theatre.play(3, "pushover"))
     for _ in range(3):
         await theatre.tick(pilot, 1)
     shown = on_screen(pilot)
     assert "frozen  +4 messages +2 verdicts" in shown
     assert "+1 new, F5" in shown
-    assert "✓ pass" in shown
-    assert "✗ fail" not in shown
+    assert shown.count("✓ pass  ") == passed
     await theatre.press(pilot, "p")
-    assert "✗ fail" in on_screen(pilot)
-    assert "frozen" not in on_screen(pilot)
-
-
-async def test_a_row_that_is_judged_again_changes_where_it_stands(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare(3)
-    take = await theatre.play()
-    await theatre.judge(take, passed=True)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    assert "✓ pass     m01_s001_v01__steadfast" in on_screen(pilot)
-    await theatre.judge(take, passed=False)
-    await theatre.tick(pilot, 2)
     await theatre.tick(pilot)
-    assert "✗ fail     m01_s001_v01__steadfast" in on_screen(pilot)
+    shown = on_screen(pilot)
+    assert "frozen" not in shown
+    assert shown.count("✓ pass  ") == passed + 1
+    assert "✗ 2 ✓ 2 · 1" in shown
+
+    await filtered(theatre, pilot, "outcome:fail")
+    await theatre.press(pilot, "enter")
+    assert "✗ 2 ✓ 0 · 0" in on_screen(pilot)
+    other = await theatre.play(1, "pushover", number=1)
+    await theatre.judge(other, passed=False)
+    await theatre.press(pilot, "f5")
+    await theatre.judge(other, passed=True)
+    await theatre.tick(pilot, 1.1)
+    await theatre.tick(pilot)
+    # it stays where it is read, although it no longer fits the filter
+    assert "✗ 1 ✓ 1 · 0" in on_screen(pilot)
     assert "judged again since" in on_screen(pilot)
-
-
-@pytest.mark.terminal(200, 50)
-async def test_a_row_is_told_by_a_judge_who_says_what_counts(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    take = await theatre.play()
-    for judge, passed in (("one", False), ("two", False), ("three", True)):
-        await theatre.judge(take, passed=passed, judge=judge, justification=f"So says {judge}.")
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    row = on_screen(pilot).splitlines()[3]
-    assert "✗ fail" in row
-    assert "two +2" in row
-    assert "So says two." in row
 
 
 async def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itself(
@@ -309,52 +312,28 @@ async def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by
     assert ids(pilot) == [FIRST]
 
 
-async def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(
+@pytest.mark.terminal(200, 50)
+async def test_a_row_says_who_says_what_counts_and_where_with_its_text_made_safe(
     theatre: Theatre, pilot: Pilot
 ) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.press(pilot, "enter")
-    opened: object = pilot.app.screen
-    assert isinstance(opened, ConversationScreen)
-    assert f"{HELD}  ✗ fail" in on_screen(pilot)
-    assert "1 of 4" in on_screen(pilot)
-    for name in (FIRST, SECOND, THIRD):
-        await theatre.press(pilot, "right_square_bracket")
-        assert name in on_screen(pilot)
-    await theatre.press(pilot, "right_square_bracket")
-    approve(cells_with(on_screen(pilot), "the last of"))
-    await theatre.press(pilot, "left_square_bracket", "q")
-    assert isinstance(pilot.app.screen, VerdictsScreen)
-    assert under_cursor(pilot) == SECOND
-
-
-@pytest.mark.terminal(56, 24)
-async def test_columns_move_sideways_and_the_id_stays(theatre: Theatre, pilot: Pilot) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    assert "It gives in" not in on_screen(pilot).splitlines()[3]
-    await pilot.press(*["right"] * 9)
-    await pilot.pause()
-    row = on_screen(pilot).splitlines()[3]
-    assert HELD in row
-    approve(lines_with(row, "It gives in"))
-    await pilot.press(*["left"] * 9)
-    await pilot.pause()
-    assert "Adult" in on_screen(pilot).splitlines()[3]
-
-
-@pytest.mark.terminal(200, 50)
-async def test_hostile_text_is_shown_and_does_nothing(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
+    await theatre.prepare(3)
     take = await theatre.play()
+    for judge, passed in (("one", False), ("two", False), ("three", True)):
+        await theatre.judge(take, passed=passed, judge=judge, justification=f"So says {judge}.")
+    take = await theatre.play(2)
+    await theatre.judge(take, quotes=(Quote("before you have an answer. (2)", 2),))
     quotes = (Quote("\x1b]52;c;AAAA\x07", None),)
-    await theatre.judge(take, quotes=quotes, justification="\x1b[2J[red]no[/red]\x9b5n")
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    shown = on_screen(pilot)
-    assert "␛[2J[red]no[/red]" in shown
-    assert "\x1b" not in shown
-    assert "\x9b" not in shown
+    hostile = "\x1b[2J[red]no[/red]\x9b5n"
+    await theatre.judge(await theatre.play(3), quotes=quotes, justification=hostile)
+    await theatre.open(pilot, "3", "right_curly_bracket", "G")
+    rows = [line for line in on_screen(pilot).splitlines() if "_v01__steadfast" in line]
+    assert "✗ fail" in rows[0]
+    assert "two +2" in rows[0]
+    assert "So says two." in rows[0]
+    assert " ◇◆ " in rows[1]
+    assert " ◇◇ " in rows[2]
+    assert "␛[2J[red]no[/red]" in on_screen(pilot)
+    assert not {"\x1b", "\x9b"} & set(on_screen(pilot))
 
 
 async def test_a_store_that_cannot_be_read_is_told(theatre: Theatre, pilot: Pilot) -> None:
@@ -369,38 +348,11 @@ async def test_a_store_that_cannot_be_read_is_told(theatre: Theatre, pilot: Pilo
     assert len(ids(pilot)) == 4
 
 
-async def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.play(1)
-    await theatre.judge(take, quotes=(Quote("before you have an answer. (2)", 2),))
-    await theatre.judge(await theatre.play(2), quotes=(Quote("nowhere", None),))
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    rows = [line for line in on_screen(pilot).splitlines() if "m01_s00" in line]
-    assert " ◇◆ " in rows[0]
-    assert " ◇◇ " in rows[1]
-
-
-async def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
-    theatre: Theatre,
-    pilot: Pilot,
-) -> None:
-    await some_verdicts(theatre)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    await theatre.press(pilot, "space", "j", "space", "C")
-    title = on_screen(pilot).splitlines()[1]
-    assert title.index(HELD) < title.index(SECOND)
-    await theatre.press(pilot, "q", "g", "enter", "slash", *"skip", "enter")
-    assert "“skip” 1 of 2" in on_screen(pilot)
-    await theatre.press(pilot, "right_square_bracket")
-    assert FIRST in on_screen(pilot)
-    assert "“skip” 1 of 2" in on_screen(pilot)
-
-
 def remembering(theatre: Theatre, memory: Path) -> CrosswindApp:
     return CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
 
 
-def test_filter_lines_order_and_stars_are_there_the_next_time(
+def test_place_row_order_filter_lines_and_stars_are_there_the_next_time(
     theatre: Theatre, tmp_path: Path
 ) -> None:
     memory = tmp_path / "home" / "app.json"
@@ -409,12 +361,14 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await some_verdicts(theatre)
         await theatre.open(pilot, "3", "right_curly_bracket")
         await filtered(theatre, pilot, "outcome:fail")
-        await theatre.press(pilot, "enter", "backslash", "s", "d", "S", "asterisk")
+        await theatre.press(pilot, "enter", "backslash", "s", "d", "S", "down", "asterisk")
         await theatre.tick(pilot)
         assert f"★ {under_cursor(pilot)}" in on_screen(pilot)
+        cursor.append(under_cursor(pilot))
 
     async def second(pilot: Pilot) -> None:
         await theatre.open(pilot, "3", "right_curly_bracket")
+        assert under_cursor(pilot) == cursor[0]
         assert "by when ▾" in on_screen(pilot)
         await theatre.press(pilot, "F", "up")
         assert "2 shown of 4 judged" in on_screen(pilot)
@@ -427,27 +381,10 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await pilot.press("asterisk")
         assert not remembering(theatre, memory).preferences.views.stars
 
-    theatre.perform(first, app=remembering(theatre, memory))
-    theatre.perform(second, app=remembering(theatre, memory))
-
-
-def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path: Path) -> None:
-    memory = tmp_path / "home" / "app.json"
-
-    async def first(pilot: Pilot) -> None:
-        await some_verdicts(theatre)
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await theatre.press(pilot, "down", "down")
-        assert under_cursor(pilot) == SECOND
-
-    async def second(pilot: Pilot) -> None:
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        assert under_cursor(pilot) == SECOND
-
+    cursor: list[str] = []
     theatre.perform(first, app=remembering(theatre, memory))
     assert remembering(theatre, memory).preferences.views.place_at_work == "Verdicts"
     assert remembering(theatre, memory).preferences.views.place is None
-    theatre.perform(second, app=remembering(theatre, memory))
     theatre.link.state = EngineState.STOPPED
     theatre.perform(second, app=remembering(theatre, memory))
     assert remembering(theatre, memory).preferences.views.place == "Verdicts"
@@ -463,51 +400,6 @@ def test_damaged_views_count_as_none_and_that_is_said(tmp_path: Path, text: str)
     views, notice = read_views(path)
     assert views == Views()
     assert notice == f"{path} cannot be read and is left aside: filters and stars are gone"
-
-
-@pytest.mark.parametrize("filtered_by", ["outcome:fail", ""])
-async def test_a_row_that_was_judged_again_says_so_and_is_counted_anew(
-    theatre: Theatre, pilot: Pilot, filtered_by: str
-) -> None:
-    await some_verdicts(theatre)
-    again = await theatre.play(2, "pushover")
-    await theatre.judge(again, passed=False)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    if filtered_by:
-        await filtered(theatre, pilot, filtered_by)
-        await pilot.press("enter")
-    await theatre.tick(pilot)
-    passed = on_screen(pilot).count("✓ pass  ")
-    others = "✓ 0 · 0" if filtered_by else "✓ 1 · 1"
-    assert f"✗ 3 {others}" in on_screen(pilot)
-    await theatre.judge(again, passed=True)
-    await theatre.tick(pilot, 1.1)
-    await theatre.tick(pilot)
-    # it stays where it is read, also where it no longer fits the filter
-    assert on_screen(pilot).count("✓ pass  ") == passed + 1
-    others = "✓ 1 · 0" if filtered_by else "✓ 2 · 1"
-    assert f"✗ 2 {others}" in on_screen(pilot)
-
-
-def test_what_was_judged_again_is_stale_no_more(theatre: Theatre) -> None:
-    async def script(pilot: Pilot) -> None:
-        await some_verdicts(theatre)
-        take = await theatre.play(2, "pushover")
-        await theatre.judge(take)
-        stale[take.seq] = "metric definition changed"
-        await theatre.open(pilot, "3", "right_curly_bracket")
-        await theatre.tick(pilot)
-        assert "~ 1 stale" in on_screen(pilot)
-        stale.clear()
-        await theatre.judge(take)
-        await theatre.tick(pilot, 1.1)
-        await theatre.tick(pilot)
-        assert "stale" not in on_screen(pilot)
-
-    stale: dict[int, str] = {}
-    backend = Backend(stale=lambda _benchmark: dict(stale))
-    app = CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment)
-    theatre.perform(script, (200, 40), app=app)
 
 
 async def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(

@@ -4,10 +4,11 @@ commands that do outside the app what a screen does."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from textual.app import ComposeResult
 from textual.screen import Screen
@@ -15,6 +16,7 @@ from textual.widget import Widget
 
 from engine.cli.console import program
 from engine.display import display_text
+from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.watch import Watch
 from tui.bindings import key
@@ -24,9 +26,9 @@ from tui.services.engine_control import EngineControl
 from tui.services.preferences import Preferences
 from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
-from tui.state.run_status import Snapshot
-from tui.text.blocks import Passage
-from tui.text.ink import Ink, Line, Piece, length
+from tui.state.run_status import Snapshot, UnseenCounts
+from tui.text.blocks import Block, Passage
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
 from tui.widgets.base import (
     BREAKPOINTS_ACROSS,
     BREAKPOINTS_DOWN,
@@ -37,9 +39,7 @@ from tui.widgets.base import (
 )
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
-
-if TYPE_CHECKING:
-    from tui.state.related import Subject
+from tui.widgets.transcript import TranscriptView
 
 
 class ShellCommand(NamedTuple):
@@ -98,11 +98,19 @@ class Shell:
     """Has a screen that is being opened draw what is known, without waiting for the next tick."""
     use_theme: Callable[[str], None]
 
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Ends what is done within at its first error, and tells that."""
+        try:
+            yield
+        except CrosswindError as error:
+            self.tell(str(error), bad=True)
+
 
 def heading(screen: WatchingScreen, name: str | Line, words: Line) -> tuple[Line, Line]:
     """The left and the right end of a screen's first line: its name with the given `words`, and a
     notice where scripted models play a part. Where room is short, the program's name is dropped
-    first, then words of the notice."""
+    first, then words of the notice, then the end of the first word."""
     width = screen.app.size.width
     title = [Piece(name, Ink.STRONG)] if isinstance(name, str) else name
     place: Line = [*title, Piece("  "), *words]
@@ -115,8 +123,13 @@ def heading(screen: WatchingScreen, name: str | Line, words: Line) -> tuple[Line
             ([Piece(" "), *place], _notice(screen, roomy=True)),
             ([Piece(" "), *place], _notice(screen, roomy=False)),
         ]
-    fits = (choice for choice in choices if length(choice[0]) + length(choice[1]) < width)
-    return next(fits, choices[-1])
+    for left, right in choices:
+        if length(left) + length(right) < width:
+            return left, right
+    # what follows the first word, such as how complete the figures are, is cut after it
+    room = width - length(left) - length(right) - 1 + length(words[:1])
+    short = [piece._replace(text=shorten(piece.text, max(room, MEANINGFUL))) for piece in words[:1]]
+    return [Piece(" "), *title, Piece("  "), *short, *words[1:]], right
 
 
 def _notice(screen: WatchingScreen, *, roomy: bool) -> Line:
@@ -139,6 +152,9 @@ DEFINITION: Final = key(
 )
 """The key of all screens that can show the metric of a conversation."""
 FREEZE: Final = key("p", "freeze", "freeze", "freeze the display; the run goes on")
+VARIANTS: Final = key(
+    "v", "scenario", "variants", "open its scenario: all targets, samples and variants"
+)
 _ZOOMED: Final = "-zoomed"
 """Class of the pane that is shown alone and of the widgets that contain it."""
 
@@ -168,6 +184,8 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
         self.shell = shell
         self.watched = shell.watch
         self._header = OneLine(id="header")
+        self.missed: UnseenCounts | None = None
+        """Counts what has arrived since the display was frozen; None while it is not."""
         self.zoomed: Widget | None = None
         """The pane that is shown alone; None while all are shown."""
         self._away: list[Widget] = []
@@ -212,6 +230,32 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
         there is none."""
         subject = self.subject
         return None if subject is None else (subject.benchmark, subject.key.scenario_id)
+
+    @property
+    def chosen(self) -> Sequence[Subject]:
+        """The conversations that are judged or played again; by default, the one it is about."""
+        return [] if self.subject is None else [self.subject]
+
+    def show_heading(self, name: str | Line, words: Line) -> None:
+        """Draw the first line."""
+        self._header.show(*heading(self, name, words))
+
+    def action_judge_again(self) -> None:
+        self.shell.navigator.judge_again(self.chosen)
+
+    def action_play_again(self) -> None:
+        self.shell.navigator.play_again(self.chosen)
+
+    def action_scenario(self) -> None:
+        """Open the scenario of the conversation, with the cursor on that."""
+        if self.subject is not None:
+            benchmark, conversation = self.subject
+            scenario = conversation.scenario_id
+            self.shell.navigator.open_scenario(benchmark, scenario, cursor=conversation)
+
+    def action_freeze(self) -> None:
+        """Let what is drawn stand still, or move on."""
+        self.missed = UnseenCounts() if self.missed is None else None
 
     def action_definition(self) -> None:
         """Open the card with the metric of the current scenario."""
@@ -276,3 +320,96 @@ class WatchingScreen(Screen[None], Hinting, inherit_bindings=False):
     def draw(self, now: Snapshot) -> None:
         """Draw what has changed; by default nothing. It may be called before the screen is up, and
         while it goes."""
+
+
+class ReadingScreen(WatchingScreen, inherit_bindings=False):
+    """A screen about conversations of one scenario, which reads the store anew when a fact changes
+    what it shows. Below its first line stand a title and what is measured."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
+        self._title = OneLine(id="title")
+        self._asked = OneLine(id="metric")
+        self.stale = True
+        """Whether the store has more than is shown."""
+        self.fault: str | None = None
+        """Why the store could not be read."""
+        self._was_wide: bool | None = None
+
+    def concerns(self, fact: Fact) -> bool:
+        """Whether a fact changes what is shown."""
+        raise NotImplementedError
+
+    def read(self) -> None:
+        """Read the store. Raises `StoreError`."""
+        raise NotImplementedError
+
+    def show_text(self) -> None:
+        """Show what was read, or `fault`."""
+        raise NotImplementedError
+
+    def draw_lines(self) -> None:
+        """Draw the lines above the text."""
+        raise NotImplementedError
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        self.stale |= any(map(self.concerns, facts))
+
+    def has_news(self, now: Snapshot) -> bool:
+        """Whether what is shown has changed, but for what the store has."""
+        del now
+        return False
+
+    def draw(self, now: Snapshot) -> None:
+        if not self.is_running:
+            return
+        if self.missed is None:
+            changed = self.stale or self._was_wide != self.is_wide
+            self._was_wide = self.is_wide
+            if self.stale:
+                self._load()
+            if self.has_news(now) or changed:
+                self.show_text()
+        self.draw_lines()
+
+    def draw_anew(self) -> None:
+        """Read and draw now."""
+        self.stale = True
+        self.draw(self.shell.ticker.now)
+
+    def _load(self) -> None:
+        self.stale = False
+        try:
+            self.read()
+            self.fault = None
+        except StoreError as error:
+            self.fault = str(error)
+
+
+class ListScreen(WatchingScreen, inherit_bindings=False):
+    """A screen with a list, and below it a text about what the cursor is on."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
+        self._detail = TranscriptView(follow=False, id="detail")
+        self._detailed: Hashable = None
+        """What the text is about."""
+
+    def detail(self) -> tuple[Hashable, Sequence[Block]]:
+        """What the cursor is on, and the text about it. Raises `StoreError`."""
+        raise NotImplementedError
+
+    def on_cursor_view_moved(self) -> None:
+        self.draw_detail()
+
+    def draw_detail(self) -> None:
+        """Show the text; what is read of it stays in place while it is about the same."""
+        before = self._detailed
+        try:
+            self._detailed, blocks = self.detail()
+        except StoreError as error:
+            self._detailed, blocks = None, [fault_passage(error)]
+        if before is not None and before == self._detailed:
+            self._detail.show(blocks)
+        else:
+            self._detail.show_another(blocks, follow=False)

@@ -28,7 +28,7 @@ from tui.format import (
     interval_rate,
     money,
 )
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen
 from tui.screens.dialogs import ask_name
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import (
@@ -189,7 +189,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
                 self._made = None
             self._draw_detail()
         words = [Piece(plural(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
-        self._header.show(*heading(self, "Benchmarks", words))
+        self.show_heading("Benchmarks", words)
 
     def _written(self) -> object:
         try:
@@ -231,12 +231,13 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if failures is not None:
             self.shell.navigator.open_verdicts(failures)
 
-    def on_entries_opened(self, message: Entries.Opened) -> None:
+    def on_cursor_view_opened(self) -> None:
         """Go to Live for the benchmark in progress, to its verdicts for another one."""
-        if message.key == self._now.current:
+        name = self._list.cursor
+        if name == self._now.current:
             self.shell.navigator.go("Live")
         else:
-            self.shell.navigator.open_verdicts(f'benchmark:"={message.key}"')
+            self.shell.navigator.open_verdicts(f'benchmark:"={name}"')
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()

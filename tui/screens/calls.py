@@ -14,7 +14,7 @@ from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, UNKNOWN, money
-from tui.screens.base import Shell, WatchingScreen, fault_passage, heading
+from tui.screens.base import Shell, WatchingScreen, fault_passage
 from tui.screens.failures import attempt_blocks
 from tui.services.ticker import begin
 from tui.state.related import Subject, TakeRef
@@ -90,7 +90,7 @@ class CallsScreen(WatchingScreen, inherit_bindings=False):
 
     def _show(self) -> None:
         words = [Piece(one_line(self._shown.benchmark), Ink.MUTED)]
-        self._header.show(*heading(self, "Calls", words))
+        self.show_heading("Calls", words)
         title = [Piece(f" {one_line(str(self._shown.key))}", Ink.STRONG)]
         if not self._calls:
             self._title.show(title)

@@ -10,22 +10,19 @@ from textual.widget import Widget
 
 from engine.benchmark import Metric, base_id
 from engine.display import one_line
-from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
-from tui.screens.base import DEFINITION, Shell, WatchingScreen, fault_passage, heading
-from tui.state.headline import group_words, metric_in, metric_line
+from tui.screens.base import DEFINITION, ReadingScreen, Shell, fault_passage
+from tui.state.headline import group_words, info_of, metric_in, metric_line
 from tui.state.related import Subject, TakeRef, comparison_partners, outcome_piece, relation
-from tui.state.run_status import Snapshot
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, length, told_apart
-from tui.widgets.lines import OneLine
 from tui.widgets.transcript import SideBySide
 
 
-class CompareScreen(WatchingScreen, inherit_bindings=False):
+class CompareScreen(ReadingScreen, inherit_bindings=False):
     """The left conversation is fixed; `[` and `]` go through those it can be compared with."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,18 +42,16 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell, left: TakeRef, right: TakeRef | None = None) -> None:
         """Without `right`, the first of `comparison_partners` is shown."""
         super().__init__(shell)
-        self._title = OneLine(id="title")
-        self._asked = OneLine(id="metric")
         self._texts = SideBySide(id="story")
         self._left = left
         self._right = right
         self._partners: Sequence[RelatedTake] = ()
         self._kin: dict[TakeRef, RelatedTake] = {}
         self._metric: Metric | None = None
+        self._shown: tuple[Sequence[Block], Sequence[Block]] = ([], [])
         self._groups: dict[TakeRef, str] = {}
         """The demographic group of the user in each conversation that was shown."""
         self._thoughts = False
-        self._reload = True
 
     @property
     def subject(self) -> Subject:
@@ -77,27 +72,23 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             case _:
                 return None
 
-    def receive(self, facts: Sequence[Fact]) -> None:
-        base = base_id(self._left.key.scenario_id)
-        sides = [self._left.key, None if self._right is None else self._right.key]
-        for fact in facts:
-            if fact.benchmark != self._left.benchmark:
-                continue
-            match fact:
-                case MessageSpoken():
-                    self._reload |= fact.key in sides
-                # a partner may be new, or have another outcome
-                case TakeStarted() | TakeEnded() | VerdictGiven():
-                    self._reload |= base_id(fact.key.scenario_id) == base
-                case _:
-                    pass
+    def concerns(self, fact: Fact) -> bool:
+        if fact.benchmark != self._left.benchmark:
+            return False
+        if isinstance(fact, MessageSpoken):
+            return fact.key in {side.key for side in self._sides}
+        if isinstance(fact, TakeStarted | TakeEnded | VerdictGiven):
+            # a partner may be new, or have another outcome
+            return base_id(fact.key.scenario_id) == base_id(self._left.key.scenario_id)
+        return False
 
-    def draw(self, now: Snapshot) -> None:
-        del now
-        if self._reload and self.is_running:
-            self._reload = False
-            self._load()
-        self._draw_lines()
+    @property
+    def _sides(self) -> list[TakeRef]:
+        return [self._left] if self._right is None else [self._left, self._right]
+
+    @property
+    def chosen(self) -> Sequence[Subject]:
+        return list(dict.fromkeys(Subject(side.benchmark, side.key) for side in self._sides))
 
     def action_next_conversation(self) -> None:
         self._step(1)
@@ -107,54 +98,40 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
 
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
-        self._show_now()
-
-    def action_judge_again(self) -> None:
-        sides = [self._left] if self._right is None else [self._left, self._right]
-        self.shell.navigator.judge_again(
-            list(dict.fromkeys(Subject(side.benchmark, side.key) for side in sides))
-        )
+        self.draw_anew()
 
     def action_open(self) -> None:
         if self._right is not None:
             self.shell.navigator.open_conversation(self._right.benchmark, self._right.key)
 
     def _step(self, by: int) -> None:
-        shown = [self._shown(partner) for partner in self._partners]
+        shown = [self._ref(partner) for partner in self._partners]
         if not shown:
             self.shell.tell("There is nothing else to compare it with yet.")
             return
         index = shown.index(self._right) + by if self._right in shown else 0
         self._right = shown[index % len(shown)]
-        self._show_now()
+        self.draw_anew()
 
-    def _show_now(self) -> None:
-        self._load()
-        self._draw_lines()
-
-    def _load(self) -> None:
-        self._reload = False
-        try:
-            self._read()
-        except StoreError as error:
-            self._texts.show([fault_passage(error)], [])
-
-    def _read(self) -> None:
+    def read(self) -> None:
         left = self._left
         kin = Browser(self.watched.reader).related_takes(left.benchmark, left.key.scenario_id)
-        self._kin = {self._shown(take): take for take in kin}
+        self._kin = {self._ref(take): take for take in kin}
         self._partners = comparison_partners(kin, left.key, left.take)
         if self._right is None and self._partners:
-            self._right = self._shown(self._partners[0])
+            self._right = self._ref(self._partners[0])
         self._metric = metric_in(self.watched, left.benchmark, left.key.scenario_id)
-        self._texts.show(self._blocks(left), self._blocks(self._right))
+        self._shown = self._blocks(left), self._blocks(self._right)
+
+    def show_text(self) -> None:
+        self._texts.show(
+            *(self._shown if self.fault is None else ([fault_passage(self.fault)], []))
+        )
 
     def _blocks(self, shown: TakeRef | None) -> list[Block]:
         if shown is None:
             return [Passage("none", "", "There is nothing else to compare it with yet.")]
-        info = {benchmark.name: benchmark for benchmark in self.watched.benchmarks}.get(
-            shown.benchmark
-        )
+        info = info_of(self.watched, shown.benchmark)
         dialogue = Dialogue(shown, info.turns if info else 0)
         dialogue.load(self.watched.reader)
         if dialogue.take is None:
@@ -168,15 +145,14 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         judged = [_in_one_part(block) for block in verdict_blocks(verdicts, jury)]
         return [*transcript, Rule("judged", "how it was judged", lined=False), *judged]
 
-    def _shown(self, take: RelatedTake) -> TakeRef:
+    def _ref(self, take: RelatedTake) -> TakeRef:
         return TakeRef(self._left.benchmark, take.key, take.number)
 
-    def _draw_lines(self) -> None:
+    def draw_lines(self) -> None:
         words = [Piece(one_line(self._left.benchmark), Ink.MUTED)]
-        self._header.show(*heading(self, "Side by side", words))
+        self.show_heading("Side by side", words)
         self._title.show(*self._titles())
-        sides = [self._left] if self._right is None else [self._left, self._right]
-        groups = list(dict.fromkeys(self._groups.get(side, "") for side in sides))
+        groups = list(dict.fromkeys(self._groups.get(side, "") for side in self._sides))
         # of two groups, both stand here in the order of the sides
         notes = [" | ".join(groups)] if len(groups) > 1 else []
         asked = metric_line(self._metric, notes, self.size.width, "" if notes else groups[0])

@@ -13,12 +13,11 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from engine.analysis.comparability import unreached_landmarks
-from engine.benchmark import ConversationKey, Landmark, Scenario, Speaker, Stage, base_id
+from engine.benchmark import ConversationKey, Landmark, Scenario, Speaker, Stage
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, MessageSpoken, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.jury import Counts, what_counts
-from engine.link import Board
 from engine.scripted import (
     EVALUATOR,
     all_scripts,
@@ -29,7 +28,7 @@ from engine.scripted import (
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
-from tui.screens.base import DEFINITION, FREEZE, Shell, WatchingScreen
+from tui.screens.base import DEFINITION, FREEZE, VARIANTS, ReadingScreen, Shell, fault_passage
 from tui.services.ticker import begin_instead
 from tui.state.explanations import judging_blocks
 from tui.state.headline import info_of, measured, votes_line
@@ -48,11 +47,10 @@ from tui.state.transcript import (
 )
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, length
-from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
 
-class ConversationScreen(WatchingScreen, inherit_bindings=False):
+class ConversationScreen(ReadingScreen, inherit_bindings=False):
     """Shows a stored conversation, and the text of the engine's link while it is still being
     spoken."""
 
@@ -74,7 +72,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             "previous",
             "the previous conversation of the filtered rows",
         ),
-        key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
+        VARIANTS,
         key("C", "compare", "compare", "read it side by side with another"),
         DEFINITION,
         key("r", "judge_again", "judge again", "judge it again, by the judge you choose"),
@@ -103,8 +101,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._needle = "" if at is None else at.needle
         self._found: Marks = {}
         self._found_number: int | None = None
-        self._title = OneLine(id="title")
-        self._metric = OneLine(id="metric")
         self._story = TranscriptView(follow=False, id="story")
         self._side = TranscriptView(follow=False, id="side")
         self._benchmark = benchmark
@@ -112,7 +108,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._info = info_of(shell.watch, benchmark)
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[Verdict] = ()
-        """How other conversations of the scenario went."""
         self._counts: Counts | None = None
         """What counts by the files; None until they are read."""
         self._number: int | None = None if at is None else at.take
@@ -122,11 +117,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         """What a judge writes about it right now."""
         self._thoughts = False
         self._setup = False
-        self._missed: UnseenCounts | None = None
-        """What has arrived since the display was frozen; None while it is not."""
-        self._reload = True
-        self._problem: str | None = None
-        self._was_wide: bool | None = None
         self._opened = False
         self._evidence_due = False
         """Whether `c` was pressed before the text was there."""
@@ -139,7 +129,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def parts(self) -> Sequence[Widget]:
         sheets = Horizontal(self._story, self._side, id="sheets")
-        return [self._title, self._metric, sheets]
+        return [self._title, self._asked, sheets]
 
     def on_mount(self) -> None:
         self._story.focus()
@@ -170,52 +160,36 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             case "toggle_setup":
                 return "fold setup" if self._setup else None
             case "freeze":
-                frozen = None if self._missed is None else FROZEN
+                frozen = None if self.missed is None else FROZEN
                 return frozen or ("" if over else None)
             case _:
                 return None
 
+    def concerns(self, fact: Fact) -> bool:
+        match fact:
+            case MessageSpoken() | TakeStarted() | TakeEnded() | VerdictGiven():
+                return (fact.benchmark, fact.key) == self.subject
+            # a check of the user model is stored without a fact of its own
+            case StateChanged(stage=Stage.EVALUATE):
+                return (fact.benchmark, fact.unit) == (self._benchmark, str(self._key))
+            case _:
+                return False
+
     def receive(self, facts: Sequence[Fact]) -> None:
-        base = base_id(self._key.scenario_id)
-        for fact in facts:
-            match fact:
-                case MessageSpoken() | TakeStarted() | TakeEnded() | VerdictGiven():
-                    if (fact.benchmark, fact.key) == (self._benchmark, self._key):
-                        self._reload = True
-                        if isinstance(fact, TakeStarted) and self._awaits_take:
-                            self._show_take(fact.take)
-                        if self._missed is not None:
-                            self._missed.receive([fact])
-                    elif isinstance(fact, TakeEnded | VerdictGiven):
-                        scenario = fact.benchmark, base_id(fact.key.scenario_id)
-                        self._reload |= scenario == (self._benchmark, base)
-                # a check of the user model is stored without a fact of its own
-                case StateChanged(stage=Stage.EVALUATE):
-                    mine = (fact.benchmark, fact.unit) == (self._benchmark, str(self._key))
-                    self._reload |= mine
-                case _:
-                    pass
+        super().receive(facts)
+        mine = [fact for fact in facts if self.concerns(fact)]
+        for fact in mine:
+            if isinstance(fact, TakeStarted) and self._awaits_take:
+                self._show_take(fact.take)
+        if self.missed is not None:
+            self.missed.receive(mine)
 
-    def draw(self, now: Snapshot) -> None:
-        if self._missed is None:
-            self._draw(now.board)
-        else:
-            self._draw_lines()
-
-    def _draw(self, board: Board | None) -> None:
-        wide = self.is_wide
-        changed = self._reload or wide != self._was_wide
-        self._was_wide = wide
-        if self._reload:
-            self._load()
-        dialogue = self._dialogue
-        if dialogue is not None and dialogue.listen(self.watched.link):
-            changed = True
-        judging = [] if dialogue is None else judging_blocks(board, dialogue)
-        changed, self._judging = changed or judging != self._judging, judging
-        if changed:
-            self._draw_sheets(wide=wide)
-        self._draw_lines()
+    def has_news(self, now: Snapshot) -> bool:
+        dialogue, before = self._dialogue, self._judging
+        if dialogue is None:
+            return False
+        self._judging = judging_blocks(now.board, dialogue)
+        return dialogue.listen(self.watched.link) or self._judging != before
 
     def action_back(self) -> None:
         self.app.pop_screen()
@@ -234,7 +208,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._needle = typed or ""
             if not typed:
                 self._found, self._found_number = {}, None
-                self._reload = True
+                self.stale = True
             self.refresh_bindings()
 
         self.shell.navigator.ask_pattern(self._needle, self._find, decided)
@@ -251,16 +225,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def action_previous_conversation(self) -> None:
         self._step(-1)
 
-    def action_scenario(self) -> None:
-        scenario = self._key.scenario_id
-        self.shell.navigator.open_scenario(self._benchmark, scenario, cursor=self._key)
-
     def action_compare(self) -> None:
         if self._dialogue is not None:
             self.shell.navigator.open_comparison(self._dialogue.shown)
-
-    def action_judge_again(self) -> None:
-        self.shell.navigator.judge_again([self.subject])
 
     def action_play_again(self) -> None:
         self.shell.navigator.play_again([self.subject], self._await_take)
@@ -275,15 +242,11 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def action_toggle_setup(self) -> None:
         self._setup = not self._setup
-        self._draw_sheets(wide=self.is_wide)
+        self.show_text()
 
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
-        self._draw_sheets(wide=self.is_wide)
-
-    def action_freeze(self) -> None:
-        self._missed = UnseenCounts() if self._missed is None else None
-        self._draw_lines()
+        self.show_text()
 
     def action_earlier_take(self) -> None:
         self._step_take(-1)
@@ -301,14 +264,14 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             for message, of_message in zip(messages, spans, strict=True)
         }
         self._needle = typed
-        self._draw_sheets(wide=self.is_wide)
+        self.show_text()
         self._found_number = self._story.jump_to_mark(0, Ink.FOUND)
-        self._draw_lines()
+        self.draw_lines()
         return sum(map(len, spans))
 
     def _go_to_found(self, step: int) -> None:
         self._found_number = self._story.jump_to_mark(step, Ink.FOUND)
-        self._draw_lines()
+        self.draw_lines()
 
     async def _find_again(self) -> None:
         """Repeat the search in another transcript."""
@@ -329,14 +292,15 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             read = f"{self._among.read:,} of {len(self._among):,} read"
             self.shell.tell(f"This is the {end} of what was filtered: {read}.")
             return
-        self._missed = None if self._missed is None else UnseenCounts()
+        frozen, self.missed = self.missed, None
         self._benchmark, self._key = subject
         self._info = info_of(self.watched, self._benchmark)
         self._takes, self._verdicts, self._number = (), (), None
-        self._dialogue, self._at = None, None
+        self._dialogue, self._at, self._judging = None, None, ()
         self._found, self._found_number = {}, None
-        self._reload, self._opened, self._awaits_take = True, False, False
-        self._draw(self.shell.ticker.now.board)
+        self._opened, self._awaits_take = False, False
+        self.draw_anew()
+        self.missed = None if frozen is None else UnseenCounts()
 
     def _step_take(self, step: int) -> None:
         if not self._takes:
@@ -349,24 +313,16 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def _show_take(self, number: int) -> None:
         self._number, self._awaits_take = number, False
-        self._reload, self._opened = True, False
-
-    def _load(self) -> None:
-        self._reload = False
-        if self._counts is None or self._counts.asked.benchmark != self._benchmark:
-            begin_instead(self, self._read_counts, "counts")
-        try:
-            self._read()
-            self._problem = None
-        except StoreError as error:
-            self._problem = str(error)
+        self.stale, self._opened = True, False
 
     async def _read_counts(self) -> None:
         with suppress(CrosswindError):  # other screens say what is wrong with the files
             self._counts = await asyncio.to_thread(self.watched.counts, self._benchmark)
-            self._draw_lines()
+            self.draw_lines()
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        if self._counts is None or self._counts.asked.benchmark != self._benchmark:
+            begin_instead(self, self._read_counts, "counts")
         reader = self.watched.reader
         had = len(self._takes)
         self._takes = reader.takes(self._benchmark, self._key)
@@ -381,7 +337,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if len(self._takes) != had:
             self.refresh_bindings()
 
-    def _draw_sheets(self, *, wide: bool) -> None:
+    def show_text(self) -> None:
+        wide = self.is_wide
         beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]
         blocks = self._dialogue_blocks()
         self._fill(blocks if wide else [*beside, *blocks])
@@ -394,7 +351,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         goes = self._at is not None or self._among is not None or self._evidence_due
         if goes and not self._story.size:
             # a widget that has no height yet cannot scroll to a place
-            self._reload = True
+            self.stale = True
             return
         self._opened = True
         self._story.show_another(blocks, follow=self._is_being_spoken and self._at is None)
@@ -430,9 +387,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
             blocks += self._dialogue.blocks(thoughts=thoughts, marks=marks)
             blocks += self._judging
-        if self._problem is not None:
-            text = display_text(self._problem)
-            blocks.append(Passage("problem", "problem", text, Ink.BAD, Ink.BAD))
+        if self.fault is not None:
+            blocks.append(fault_passage(self.fault, "problem"))
         if not blocks:
             blocks.append(Passage("nothing", "", "Nothing has been said yet.", ink=Ink.MUTED))
         return blocks
@@ -448,7 +404,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return [Rule("setup", _setup_words(missed), "L opens")]
         return [Rule("setup", _setup_words(missed), "L closes"), *_setup(scenario, missed)]
 
-    def _draw_lines(self) -> None:
+    def draw_lines(self) -> None:
         dialogue = self._dialogue
         left = [Piece(" Crosswind", Ink.ACCENT), Piece("  " + one_line(self._benchmark))]
         left += self._take_words()
@@ -464,7 +420,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
         asked = measured(self._info, dialogue, self.watched.jury, self.size.width)
-        self._metric.show_if_any(*asked)
+        self._asked.show_if_any(*asked)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
         if self._verdicts:
             title += votes_line(self._verdicts, self.watched.jury)
@@ -475,8 +431,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title.append(Piece(f"  does not count: {why_not}", Ink.WARN))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:
             title.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", Ink.ACCENT))
-        if self._missed is not None:
-            title.append(Piece(f"  {self._missed.words}", Ink.WARN))
+        if self.missed is not None:
+            title.append(Piece(f"  {self.missed.words}", Ink.WARN))
         if self.subject in self.shell.preferences.views.stars:
             title.append(Piece("  ★", Ink.WARN))
         if self._needle:

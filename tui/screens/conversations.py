@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import ClassVar, Final
@@ -34,7 +34,6 @@ from tui.state.run_status import Snapshot
 from tui.text.blocks import Block
 from tui.text.ink import Line, shorten_start
 from tui.text.wrap import Cells
-from tui.widgets.lines import Entries
 from tui.widgets.table import PAGE, PAGES_KEPT
 
 SPEAK_SECONDS: Final = 0.5
@@ -61,7 +60,6 @@ class AllScreen(VerdictsScreen):
         key("A", "again_all", "all again", "try again everything that failed"),
         key("D", "hide", "dismiss", "hide this failure until it fails anew; or show all again"),
     ]
-    VIEW = "all"
     TAB = "All"
     _state: AllState
     _browser: ConversationBrowser
@@ -181,10 +179,14 @@ class AllScreen(VerdictsScreen):
         rows = [self._known[row] for row in sorted(chosen) if row in self._known]
         return [WorkRow.of(row.benchmark, row.key) for row in rows if row.state == FAILED]
 
-    def on_entries_opened(self, message: Entries.Opened) -> None:
-        if isinstance(message.key, KnownFailure):
-            self._failures.toggle(message.key)
-            self._draw_detail()
+    def open_row(self) -> None:
+        if not self._shows_failures:
+            super().open_row()
+            return
+        group = self._failures.cursor
+        if isinstance(group, KnownFailure):
+            self._failures.toggle(group)
+            self.draw_detail()
             return
         unit = self._failures.unit
         if unit is None:
@@ -297,7 +299,7 @@ class AllScreen(VerdictsScreen):
                 rows.append(row)
         self._table.renew(rows)
         if self._table.cursor in rows:
-            self._draw_detail()
+            self.draw_detail()
 
     def _draw_last_words(self, speaking: Sequence[Speech], seconds: float) -> None:
         """Draw what is said now in the rows that are seen, as many as the budget allows."""
@@ -389,20 +391,22 @@ class AllScreen(VerdictsScreen):
             # laid out in the width of the table, which it has with the next layout
             self.call_after_refresh(self._draw_headings)
         self._failures.fill()
-        self._draw_detail()
+        self.draw_detail()
         self._draw_lines()
 
     def _header_words(self) -> Line:
         return self._failures.header() if self._shows_failures else super()._header_words()
 
-    def _draw_detail(self) -> None:
-        if not self._shows_failures:
-            super()._draw_detail()
-            return
-        begin_instead(self, partial(self._failures.read_attempts, self._draw_detail), "attempts")
-        self._detail.show(self._failures.blocks())
-        self._metric = None
-        self._draw_metric()
+    def draw_detail(self) -> None:
+        if self._shows_failures:
+            read = partial(self._failures.read_attempts, self.draw_detail)
+            begin_instead(self, read, "attempts")
+        super().draw_detail()
+
+    def detail(self) -> tuple[Hashable, Sequence[Block]]:
+        if self._shows_failures:
+            return FAILED, self._failures.blocks()
+        return super().detail()
 
     def _read_detail(self, row: int) -> list[Block]:
         """Read what is known of a conversation. Raises `StoreError`."""

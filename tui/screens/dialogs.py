@@ -196,8 +196,8 @@ class ChoiceScreen(Overlay[ChoiceOption]):
             event.stop()
             self.dismiss(chosen if chosen.key == typed else chosen._replace(key=typed))
 
-    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
-        self.dismiss(self._offers[message.index])
+    def on_cursor_view_opened(self) -> None:
+        self.dismiss(self._offers[self._list.cursor])
 
 
 def _line(offer: ChoiceOption, names: int) -> Line:

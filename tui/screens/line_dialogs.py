@@ -4,9 +4,9 @@ command."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
@@ -16,14 +16,12 @@ from textual.widgets import Input
 from engine.display import one_line, plural
 from engine.errors import StoreError
 from engine.store.browsing import HELP, Filter, FilterFault, parse
-from engine.store.reader import Reader
-from engine.watch import BenchmarkInfo
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
-from tui.screens.dialogs import WIDTH, ResultT, TypingScreen
+from tui.screens.dialogs import TypingScreen
 from tui.services.palette import matching, nothing_found, of_ids
 from tui.services.ticker import begin_instead
-from tui.state.related import AT_MOST, FoundId, MetricNames, find, metric_names, what_is
+from tui.state.related import AT_MOST, find, metric_names
 from tui.state.transcript import PatternFault
 from tui.text.ink import (
     MEANINGFUL,
@@ -35,41 +33,8 @@ from tui.text.ink import (
     pad,
     shorten_middle,
     spread_line,
-    told_apart,
 )
 from tui.widgets.lines import ChoiceList
-
-
-class _ChoosingScreen(TypingScreen[ResultT]):
-    """A dialog that lists what matches the line; its result is the chosen one, or None."""
-
-    def __init__(
-        self, placeholder: str, choose: Callable[[str], Coroutine[Any, Any, None]]
-    ) -> None:
-        """`choose` closes with a choice for the line typed, for which the list may not have been
-        made yet."""
-        super().__init__(placeholder, self._begin_choosing)
-        self._choose = choose
-        self._found: Sequence[ResultT] = ()
-        self._list = ChoiceList((), id="found")
-        self._list.can_focus = False
-
-    def between(self) -> Sequence[Widget]:
-        return [self._list]
-
-    def _begin_choosing(self, typed: str) -> None:
-        # in a group of its own: a letter typed after Enter asks for another list, which would
-        # cancel the choice
-        self.run_worker(self._choose(typed), group="choice", exclusive=True)
-
-    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
-        self.dismiss(self._found[message.index])
-
-    def action_next(self) -> None:
-        self._list.action_go_down()
-
-    def action_before(self) -> None:
-        self._list.action_go_up()
 
 
 class FilterScreen(TypingScreen[str]):
@@ -125,113 +90,21 @@ class FilterScreen(TypingScreen[str]):
             self.line.cursor_position = len(self.line.value)
 
 
-LEAST: Final = 24
-"""Cells that an id has at least, however long the words behind it."""
-_PLACE_WIDTH: Final = 24
-"""The most cells of a benchmark's name behind an id."""
-TOGETHER: Final = 0.03
-"""Seconds within which letters that are typed are looked up together."""
-
-
-class GoToScreen(_ChoosingScreen[FoundId]):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,ctrl+n", "next", "next", show=False),
-        Binding("up", "before", "before", show=False),
-        Binding("tab", "complete", "complete", show=False),
-    ]
-
-    def __init__(self, reader: Reader, benchmarks: Iterable[BenchmarkInfo]) -> None:
-        super().__init__("an id or the name of a metric, or any part of it", self._choose_id)
-        self._reader = reader
-        self._metrics = metric_names(benchmarks)
-
-    def on_mount(self) -> None:
-        self.say(_EXAMPLES)
-
-    def on_input_changed(self, message: Input.Changed) -> None:
-        self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
-
-    def action_complete(self) -> None:
-        """Complete the line to the id under the cursor."""
-        if self._found:
-            self.line.value = self._found[self._list.cursor].id
-            self.line.cursor_position = len(self.line.value)
-
-    async def _choose_id(self, typed: str) -> None:
-        chosen = self._list.cursor
-        before = self._found
-        await self._answer(typed)
-        if self._found:
-            self.dismiss(self._found[chosen if self._found == before else 0])
-
-    async def _answer_soon(self, typed: str) -> None:
-        """Wait for further letters, then answer; a later call cancels this one."""
-        await asyncio.sleep(TOGETHER)
-        await self._answer(typed)
-
-    async def _answer(self, typed: str) -> None:
-        try:
-            ids = await asyncio.to_thread(find, self._reader, typed, self._metrics)
-        except StoreError as error:
-            self.say(one_line(str(error)), Ink.BAD)
-            return
-        if ids == self._found and ids:
-            return
-        self._found = ids
-        width = max(min(WIDTH, self.app.size.width) - 6, 1)
-        self._list.show(_lines(ids, typed.strip(), width, self._metrics))
-        self.say(_matches_words(typed, len(ids)))
-
-
-_EXAMPLES: Final = "A part of an id (s002, a target) or of a metric's name"
-
-
-def _matches_words(typed: str, count: int) -> str:
-    if not typed.strip():
-        return _EXAMPLES
-    if not count:
-        return "No metric, scenario or conversation has that name."
-    more = f"{count} or more, type on; " if count >= AT_MOST else ""
-    return f"{more}Enter opens, Tab completes"
-
-
-def _lines(ids: Sequence[FoundId], typed: str, width: int, metrics: MetricNames) -> list[Line]:
-    of = [what_is(found_id, {}, _PLACE_WIDTH) for found_id in ids]
-    room = max(width - 4 - max(map(cell_len, of), default=0), LEAST)
-    names = told_apart(tuple(one_line(found_id.id) for found_id in ids), room)
-    return [
-        fitted_line(
-            [
-                Piece(" "),
-                *_typed_in(names[one_line(found_id.id)], typed, Ink.STRONG),
-                Piece("  "),
-                *_typed_in(what_is(found_id, metrics, _PLACE_WIDTH), typed, Ink.MUTED),
-            ],
-            width,
-        )
-        for found_id in ids
-    ]
-
-
-def _typed_in(text: str, typed: str, ink: Ink) -> Line:
-    """The text, with what was typed highlighted where it is in it."""
-    start = text.lower().find(typed.lower())
-    end = start + len(typed)
-    if start < 0:
-        return [Piece(text, ink)]
-    return [Piece(text[:start], ink), Piece(text[start:end], Ink.ACCENT), Piece(text[end:], ink)]
-
-
 PALETTE_WIDTH: Final = 100
 """Cells of the card, as the stylesheet says."""
 _NAME_WIDTH: Final = 24
 """The most cells of the column of names. A longer name reaches beyond it."""
 FEWEST: Final = 2
-"""How many letters must be typed before ids are searched."""
+"""How many letters must be typed before ids are searched among commands."""
 MOST_IDS: Final = 12
+"""The most ids listed below commands."""
+_EXAMPLES: Final = "A part of an id (s002, a target) or of a metric's name"
 
 
-class CommandScreen(_ChoosingScreen[PaletteCommand]):
+class CommandScreen(TypingScreen[PaletteCommand]):
+    """Lists the commands, and the ids, that match the line; its result is the chosen one. Without
+    commands, it goes to ids alone."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,ctrl+n", "next", "next", show=False),
         Binding("up", "before", "before", show=False),
@@ -241,12 +114,19 @@ class CommandScreen(_ChoosingScreen[PaletteCommand]):
 
     def __init__(self, shell: Shell | None, commands: Sequence[PaletteCommand]) -> None:
         """Without a `shell`, ids are not searched."""
-        super().__init__("a command, a benchmark, a target, an id", self._choose_command)
+        asked = "a command, a benchmark, a target, an id" if commands else _EXAMPLES
+        super().__init__(asked, self._begin_choosing)
         self._shell = shell
         self._commands = commands
+        self._found: Sequence[PaletteCommand] = ()
         self._found_for: str | None = None
         """The line for which the list is complete, ids included."""
         self._lines: Sequence[Line] = ()
+        self._list = ChoiceList((), id="found")
+        self._list.can_focus = False
+
+    def between(self) -> Sequence[Widget]:
+        return [self._list]
 
     def on_mount(self) -> None:
         self._show(matching(self._commands, ""))
@@ -258,10 +138,25 @@ class CommandScreen(_ChoosingScreen[PaletteCommand]):
         self._show(matching(self._commands, message.value))
         self.run_worker(self._answer(message.value), group="answer", exclusive=True)
 
+    def on_cursor_view_opened(self) -> None:
+        self.dismiss(self._found[self._list.cursor])
+
+    def action_next(self) -> None:
+        self._list.action_go_down()
+
+    def action_before(self) -> None:
+        self._list.action_go_up()
+
     def action_page(self, step: int) -> None:
         self._list.move_by(step * self._list.page_height)
 
-    async def _choose_command(self, typed: str) -> None:
+    def _begin_choosing(self, typed: str) -> None:
+        # in a group of its own: a letter typed after Enter asks for another list, which would
+        # cancel the choice
+        self.run_worker(self._choose(typed), group="choice", exclusive=True)
+
+    async def _choose(self, typed: str) -> None:
+        """Close with a choice for the line typed, for which the list may not have been made yet."""
         if self._found_for != typed:
             await self._answer(typed)
         if self._found:
@@ -274,26 +169,30 @@ class CommandScreen(_ChoosingScreen[PaletteCommand]):
         except StoreError as error:
             self.say(one_line(str(error)), Ink.BAD)
             return
-        self._show([*named, *ids])
         self._found_for = typed
+        self._show([*named, *ids])
 
     async def _ids(self, typed: str) -> list[PaletteCommand]:
-        if self._shell is None or len(typed) < FEWEST:
+        fewest, most = (FEWEST, MOST_IDS) if self._commands else (1, AT_MOST)
+        if self._shell is None or len(typed) < fewest:
             return []
         names = metric_names(self._shell.watch.benchmarks)
-        ids = await asyncio.to_thread(find, self._shell.watch.reader, typed, names, MOST_IDS)
+        ids = await asyncio.to_thread(find, self._shell.watch.reader, typed, names, most)
         return of_ids(ids, names, self._shell)
 
     def _show(self, commands: Sequence[PaletteCommand]) -> None:
-        if commands != self._found or self._found_for is None:
+        if commands != self._found or not self._lines:
             self._found = commands
             self._draw()
         self.on_cursor_view_moved()
 
     def on_cursor_view_moved(self) -> None:
         """Say what the chosen command does, where its line has no room for that."""
+        typed = self.line.value
         if not self._found:
-            self.say(nothing_found(self._commands, self.line.value))
+            # of ids alone, nothing is said before they were looked for
+            known = self._commands or self._found_for == typed != ""
+            self.say(nothing_found(self._commands, typed) if known else _EXAMPLES)
             return
         chosen = self._found[self._list.cursor]
         line = "".join(piece.text for piece in self._lines[self._list.cursor])

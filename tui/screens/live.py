@@ -25,7 +25,7 @@ from tui.state.benchmark_summary import failures_of
 from tui.state.live import LiveState
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Snapshot
-from tui.widgets.base import NOT_TINY
+from tui.widgets.base import NOT_TINY, CursorView
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.table import VerdictTable
 from tui.widgets.target_board import StageStrip, TargetBoard, field_legend
@@ -304,11 +304,12 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def action_to_conversation(self) -> None:
         self.focus_pane(self._talk)
 
-    def on_target_board_opened(self, message: TargetBoard.Opened) -> None:
-        typed = f'target:"={self._state.target_ids[message.place]}"'
-        if len(self.watched.benchmarks) > 1:
-            typed = f'benchmark:"={self._state.feed.benchmark}" {typed}'
-        self.shell.navigator.open_verdicts(typed)
-
-    def on_verdict_table_opened(self, message: VerdictTable.Opened) -> None:
-        self.shell.navigator.open_conversation(self._state.feed.benchmark, message.key)
+    def on_cursor_view_opened(self, message: CursorView.Opened) -> None:
+        benchmark = self._state.feed.benchmark
+        if message.view is self._targets and self._targets.cursor is not None:
+            typed = f'target:"={self._state.target_ids[self._targets.cursor]}"'
+            if len(self.watched.benchmarks) > 1:
+                typed = f'benchmark:"={benchmark}" {typed}'
+            self.shell.navigator.open_verdicts(typed)
+        elif message.view is self._table and self._table.cursor is not None:
+            self.shell.navigator.open_conversation(benchmark, self._table.cursor)

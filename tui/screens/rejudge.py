@@ -26,33 +26,31 @@ from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
-from tui.bindings import FROZEN, key
-from tui.format import conversation_id, verdict
+from tui.bindings import key
+from tui.format import verdict
 from tui.screens.base import (
-    FREEZE,
     Shell,
     ShellCommand,
     WatchingScreen,
     fault_passage,
-    heading,
     judging_again,
 )
 from tui.screens.dialogs import WIDTH, DialogFooter, Overlay
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
-from tui.state.run_status import Snapshot, UnseenCounts
+from tui.state.run_status import Snapshot
 from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad, told_apart
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 from tui.text.wrap import Cells, Heading
-from tui.widgets.lines import ChoiceList, Lines, OneLine
-from tui.widgets.table import Headings, WideTable
+from tui.widgets.lines import ChoiceList, Lines, OneLine, Titles
+from tui.widgets.table import WideTable
 from tui.widgets.transcript import SideBySide
 
 AGAIN_AFTER: Final = 0.5
 """Seconds between two queries while verdicts arrive."""
 _WIDTH: Final = (20, 48)
-_PLACE_CELLS: Final = 20
+"""Least and most cells of an id."""
 _UNSORTED: Final = "-"
 _LEAVING: Final = "q goes back "
 
@@ -84,14 +82,13 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "sort", "sort", "show changed verdicts first, or the order they had"),
-        FREEZE,
     ]
 
     def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:
         """Verdicts in the store at this time are old, later ones new. Raises `StoreError`."""
         super().__init__(shell)
         self._title = OneLine(id="title")
-        self._headings = Headings(id="headings")
+        self._headings = Titles(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
         self._sides = SideBySide(id="detail")
         self._evaluator = evaluator
@@ -99,14 +96,14 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         takes = Browser(shell.watch.reader).takes_that_count(subjects)
         self._subjects = {takes[subject]: subject for subject in subjects if subject in takes}
         """The subjects, by the take that is judged."""
-        self._targets = sorted(
-            {one_line(subject.key.target_id) for subject in self._subjects.values()}
-        )
-        self._places = tuple(
-            sorted({one_line(subject.benchmark) for subject in self._subjects.values()})
-        )
-        """The benchmarks; several have a column, as ids may repeat."""
-        self._id_width = _WIDTH[1]
+        places = {subject.benchmark for subject in self._subjects.values()}
+        self._names = {
+            take: one_line(
+                f"{subject.benchmark} {subject.key}" if len(places) > 1 else str(subject.key)
+            )
+            for take, subject in self._subjects.items()
+        }
+        """The ids; with their benchmarks if there are several, as ids may repeat."""
         self._pairs: dict[int, _VerdictChange] = {}
         """The pairs of takes judged since."""
         self._failed: dict[WorkRow, str] = {}
@@ -117,8 +114,6 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         # the first look is due at once
         self._looked_at = float("-inf")
         self._changed_first = False
-        self._missed: UnseenCounts | None = None
-        """Counts what arrived since the display was frozen; None while it is not."""
         self._fault: str | None = None
         """The reason why the store could not be read."""
         self._refusal: str | None = None
@@ -151,18 +146,9 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def hint(self, action: str) -> str | None:
-        match action:
-            case "sort":
-                return None if len(self._subjects) > 1 else ""
-            case "freeze":
-                over = self._refusal is not None or self._gone
-                return FROZEN if self._missed is not None else "" if over else None
-            case _:
-                return None
+        return "" if action == "sort" and len(self._subjects) < 2 else None
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        if self._missed is not None:
-            self._missed.receive(facts)
         for fact in facts:
             if isinstance(fact, VerdictGiven):
                 self._stale = True
@@ -190,7 +176,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             self._gone = over
             self._table.renew_all()
         due = now.seconds - self._looked_at >= AGAIN_AFTER
-        if self._stale and due and self.is_running and not (self._looking or self._missed):
+        if self._stale and due and self.is_running and not self._looking:
             self._stale, self._looking, self._looked_at = False, True, now.seconds
             begin(self, self._look, "look")
         self._draw_lines()
@@ -199,20 +185,18 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._changed_first = not self._changed_first
         self._show_rows()
 
-    def action_freeze(self) -> None:
-        self._missed = UnseenCounts() if self._missed is None else None
-        self._draw_lines()
-
     def on_cursor_view_moved(self) -> None:
         self._draw_sides()
 
     def on_wide_table_shifted(self) -> None:
         self._draw_lines()
 
-    def on_wide_table_opened(self, message: WideTable.Opened) -> None:
-        place = self._table.place_of(message.row) or 0
-        among = RowCursor(Browser(self.watched.reader), self._table.rows, place)
-        self.shell.navigator.open_conversation(*self._subjects[message.row], among=among)
+    def on_cursor_view_opened(self) -> None:
+        subject = self.subject
+        if subject is not None:
+            place = self._table.item or 0
+            among = RowCursor(Browser(self.watched.reader), self._table.rows, place)
+            self.shell.navigator.open_conversation(*subject, among=among)
 
     async def _look(self) -> None:
         try:
@@ -254,25 +238,17 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         return 2 if pair is None else 0 if pair.changed else 1
 
     def _columns(self) -> list[Heading]:
-        low, high = _WIDTH
-        longest = max((len(str(subject.key)) for subject in self._subjects.values()), default=low)
-        self._id_width = max(min(longest, high), low)
-        columns = [
+        longest = max(map(cell_len, self._names.values()), default=0)
+        return [
             Heading("", "before → now", 23),
-            Heading("", "conversation", self._id_width, in_middle=True),
+            Heading("", "conversation", max(min(longest, _WIDTH[1]), _WIDTH[0]), in_middle=True),
             Heading("", "what counts", 18),
             Heading("", "because", 0),
         ]
-        if len(self._judges) != 1:
-            columns.insert(-1, Heading("", "judged now by", 22))
-        if len(self._places) > 1:
-            columns.insert(2, Heading("", "benchmark", _PLACE_CELLS))
-        return columns
 
     @property
     def _judges(self) -> Sequence[str]:
-        """The judges who were asked, as far as they are known. A single one is named above the
-        table, several in a column of it."""
+        """The judges who were asked, as far as they are known."""
         if self._evaluator is not None:
             return (self._evaluator,)
         return () if self.watched.jury is None else self.watched.jury.judges
@@ -281,30 +257,15 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         return {take: self._row(take) for take in rows}
 
     def _row(self, take: int) -> Cells:
-        state, name, *others = self._about(take)
-        if len(self._places) < 2:
-            return [state, name, *others]
-        place = one_line(self._subjects[take].benchmark)
-        where = told_apart(self._places, _PLACE_CELLS)[place]
-        return [state, name, Piece(where, Ink.MUTED), *others]
-
-    def _about(self, take: int) -> Cells:
-        name = Piece(conversation_id(self._subjects[take].key, self._targets, self._id_width))
-        pair = self._pairs.get(take)
-        blank = [Piece("")] * (len(self._judges) != 1)
+        name, pair = Piece(self._names[take]), self._pairs.get(take)
         if pair is None or pair.new is None:
             why = self._failed.get(WorkRow.of(*self._subjects[take]))
             if why is not None:
-                return [
-                    Piece("! failed", Ink.BAD),
-                    name,
-                    Piece(""),
-                    *blank,
-                    Piece(one_line(why), Ink.MUTED),
-                ]
+                state = Piece("! failed", Ink.BAD)
+                return [state, name, Piece(""), Piece(one_line(why), Ink.MUTED)]
             waits = self._refusal is None and not self._gone
             state = Piece("▸ waiting" if waits else "· not judged", Ink.MUTED)
-            return [state, name, Piece(""), *blank, Piece("")]
+            return [state, name, Piece(""), Piece("")]
         old = "—" if pair.old is None else verdict(pair.old.passed)
         ink = VERDICT_INKS[pair.new.passed] if pair.changed else Ink.MUTED
         why = pair.new.justification if pair.new.unscored is None else pair.new.unscored
@@ -312,14 +273,13 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             Piece(f"{old} → {verdict(pair.new.passed)}", ink),
             name,
             _what_counts(pair),
-            *(Piece(one_line(pair.new.judge), Ink.MUTED) for _ in blank),
             Piece(one_line(why), Ink.MUTED),
         ]
 
     def _draw_lines(self) -> None:
         judges = self._judges
         who = one_line(judges[0] if len(judges) == 1 else "those whose verdicts count")
-        self._header.show(*heading(self, "Judged again", [Piece(f"by {who}", Ink.MUTED)]))
+        self.show_heading("Judged again", [Piece(f"by {who}", Ink.MUTED)])
         self._title.show(self._progress_words(), self._outcome_words())
         self._headings.show(self._table.heading_line(_UNSORTED, backwards=False))
 
@@ -336,8 +296,6 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         words = [Piece(f" {done:,} of {plural(total, 'conversation')}", ink)]
         if self._gone and done < total:
             words.append(Piece("  the engine has ended: what is missing was not judged", Ink.WARN))
-        if self._missed is not None:
-            words.append(Piece(f"  {self._missed.words}", Ink.WARN))
         return words
 
     def _outcome_words(self) -> Line:
@@ -475,8 +433,8 @@ class JudgeAgainScreen(Overlay[Request]):
         self._chosen = None
         self._show_price()
 
-    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
-        self._chosen = self._candidates[message.index]
+    def on_cursor_view_opened(self) -> None:
+        self._chosen = self._candidates[self._list.cursor]
         if self._chosen.name in self._quotes:
             self.dismiss(self._request(self._chosen))
 

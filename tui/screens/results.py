@@ -24,17 +24,16 @@ from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.store.browsing import Browser, parse
 from tui.bindings import key
-from tui.format import SCRIPTED_IN_SHORT
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
 from tui.results.sections import line_of, paragraph, sections_rows, title, titled
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen
 from tui.state.related import MessageRef
 from tui.state.run_status import Snapshot, current_benchmark
-from tui.text.ink import MEANINGFUL, Ink, Line, Piece, length, shorten
+from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, CursorView
 from tui.widgets.grids import HeatMap
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import OneLine, SectionStrip, Sheet, SheetRow
+from tui.widgets.lines import OneLine, Sheet, SheetRow, Titles
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
@@ -70,14 +69,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
-        self._header = OneLine(id="header")
         self._standing = Sheet(id="standing", fit=True)
         self._says = Sheet(id="says")
-        self._strip = SectionStrip(id="sections")
+        self._strip = Titles(id="sections")
         self._sheet = Sheet(id="section")
         self._heat = HeatMap(id="heat")
         self._cell_line = OneLine(id="told")
-        """The height of the facts about a metric as last drawn."""
         self._name: str | None = None
         """The name of the shown benchmark; `ALL` for all together."""
         self._before: str | None = None
@@ -227,7 +224,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         line = self._line_of(behind._replace(failed=True))
         try:
             # at once, so that the next key goes to the opened screen
-            any_failed = self._browser().finds_any(parse(line))
+            browser = Browser(self.watched.reader)
+            browser.decided = {} if self._report is None else self._report.decided
+            any_failed = browser.finds_any(parse(line))
         except StoreError as error:
             self.shell.tell(str(error), bad=True)
             return
@@ -236,9 +235,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         else:
             self.shell.tell("Nothing of this has failed: Enter shows all of it.")
 
-    def on_section_strip_chosen(self, message: SectionStrip.Chosen) -> None:
-        if message.name is not None:
-            self._choose(message.name)
+    def on_titles_clicked(self, message: Titles.Clicked) -> None:
+        self._choose(message.name)
 
     def on_cursor_view_moved(self, message: CursorView.Moved) -> None:
         if message.view is self._heat:
@@ -246,13 +244,14 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         elif message.view is self._standing and self._section == DIFFERENCES:
             self._show_section(from_top=True)
 
-    def on_sheet_opened(self, message: Sheet.Opened) -> None:
-        if isinstance(message.key, Confusion):
-            self._open_confusion(message.key)
-        elif isinstance(message.key, VerdictScope):
-            self._open(message.key)
-        elif isinstance(message.key, str) and self._report is not None:
-            self.shell.navigator.open_target(self._report, message.key, self._open)
+    def on_cursor_view_opened(self, message: CursorView.Opened) -> None:
+        key = message.view.cursor if isinstance(message.view, Sheet) else self._verdict_scope
+        if isinstance(key, Confusion):
+            self._open_confusion(key)
+        elif isinstance(key, VerdictScope):
+            self._open(key)
+        elif isinstance(key, str) and self._report is not None:
+            self.shell.navigator.open_target(self._report, key, self._open)
 
     def _open_confusion(self, behind: Confusion) -> None:
         """Open the conversation at the reply marked by whoever calls the behaviour present."""
@@ -268,11 +267,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if take is not None and behind.turn is not None:
             at = MessageRef(take.number, behind.turn, Speaker.TARGET)
         self.shell.navigator.open_conversation(benchmark, key, at=at)
-
-    def on_heat_map_opened(self) -> None:
-        behind = self._verdict_scope
-        if behind is not None:
-            self._open(behind)
 
     # What is added up
 
@@ -363,7 +357,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         sections = self._sections
         if self._section not in sections:
             self._section = sections[0]
-        self._strip.show(sections, self._section)
+        self._strip.show(self._titles)
         is_heat = self._section == METRICS and self._report is not None
         self._heat.display = self._cell_line.display = is_heat
         self._sheet.display = not is_heat
@@ -372,15 +366,24 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_cell_line()
         self._sheet.show(self._section_rows, from_top=from_top)
 
+    @property
+    def _titles(self) -> Sequence[tuple[str, Piece]]:
+        """The names of the sections, of which those before the chosen one give way first."""
+        names = self._sections
+        while names[0] != self._section and sum(len(name) + 2 for name in names) > self.size.width:
+            names = names[1:]
+        titles = [("", Piece("─", Ink.RULE))]
+        for name in names:
+            if name == self._section:
+                edges = Piece("[", Ink.ACCENT), Piece(name, Ink.STRONG), Piece("]", Ink.ACCENT)
+                titles += [(name, piece) for piece in edges]
+            else:
+                titles.append((name, Piece(f" {name} ", Ink.MUTED)))
+        return [*titles, ("", Piece("─" * self.size.width, Ink.RULE))]
+
     def _draw_cell_line(self) -> None:
         if self._report is not None:
             self._cell_line.show(*cell_words(self._report.analysis, self._heat.cursor))
-
-    def _browser(self) -> Browser:
-        """What finds the failures that the report counts."""
-        browser = Browser(self.watched.reader)
-        browser.decided = {} if self._report is None else self._report.decided
-        return browser
 
     def _standing_rows(self, width: int) -> list[SheetRow]:
         report = self._report
@@ -421,27 +424,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         ]
 
     def _draw_header(self) -> None:
-        width = self.app.size.width
-        words = self._header_words()
-        left, right = heading(self, "Results", words)
-        if length(left) + length(right) >= width:
-            some = any(info.scripts for info in self.watched.benchmarks)
-            short = "some parts scripted" if some else SCRIPTED_IN_SHORT
-            right = [Piece(f"{short} ", Ink.WARN)] if right and width >= _ROOM_FOR_TWO_ENDS else ()
-            left = [Piece(" "), Piece("Results  ", Ink.STRONG), *words]
-            if words and length(left) + length(right) >= width:
-                left = self._short_heading(width - length(right) - 1)
-        self._header.show(left, right)
+        self.show_heading("Results", self._header_words())
 
-    def _short_heading(self, room: int) -> Line:
-        """In `room` cells: the place among the benchmarks goes first, then the end of the name, so
-        that one can read how complete and how old the figures are."""
-        title = [Piece(" "), Piece("Results  ", Ink.STRONG)]
-        name, *rest = self._header_words(place=False)
-        spare = max(room - length([*title, *rest]), MEANINGFUL)
-        return [*title, Piece(shorten(one_line(name.text), spare), name.ink), *rest]
-
-    def _header_words(self, *, place: bool = True) -> Line:
+    def _header_words(self) -> Line:
         names = self._names
         if self._name == ALL:
             line = [Piece(f"all {len(names)} benchmarks together", Ink.ACCENT)]
@@ -449,7 +434,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return []
         else:
             line = [Piece(one_line(self._name), Ink.ACCENT)]
-            if place and len(names) > 1:
+            if len(names) > 1:
                 line.append(Piece(f" {names.index(self._name) + 1} of {len(names)}", Ink.MUTED))
         report = self._report
         if report is not None:
@@ -541,8 +526,6 @@ _OF_ALL: Final = (SAYS, METRICS, DIFFERENCES)
 """The sections for all benchmarks together."""
 _WRITTEN: Final = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
 """Stages whose rows determine what there is to score."""
-_ROOM_FOR_TWO_ENDS: Final = 40
-"""Below this many cells, the header has only a left end."""
 _NONE: Final = (
     "There is no benchmark in this workspace yet.",
     "1 leads to the benchmarks, where o makes one.",

@@ -17,11 +17,10 @@ from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGive
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.format import UNKNOWN
-from tui.screens.base import DEFINITION, Shell, ShellCommand, WatchingScreen, fault_passage, heading
+from tui.screens.base import DEFINITION, ReadingScreen, Shell, ShellCommand, fault_passage
 from tui.screens.cards import metric_blocks
-from tui.state.headline import group_words, metric_in, metric_line
+from tui.state.headline import group_words, info_of, metric_in, metric_line
 from tui.state.related import RowCursor, Subject, TakeRef, counting_takes, outcome_piece
-from tui.state.run_status import Snapshot
 from tui.state.transcript import scenario_parts, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
@@ -30,7 +29,7 @@ from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
 
-class ScenarioScreen(WatchingScreen, inherit_bindings=False):
+class ScenarioScreen(ReadingScreen, inherit_bindings=False):
     """Shows a base scenario and all of its variants from the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,8 +49,6 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     ) -> None:
         """The cursor starts on `cursor`, or on the first conversation of the scenario."""
         super().__init__(shell)
-        self._title = OneLine(id="title")
-        self._asked = OneLine(id="metric")
         self._grid = OutcomeGrid(id="rows")
         self._legend = OneLine(id="legend")
         self._detail = TranscriptView(follow=False, id="detail")
@@ -62,14 +59,11 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._begun = False
         self._detailed: GridCell | None = None
         """The cell described below the grid."""
-        self._was_wide: bool | None = None
         self._metric: Metric | None = None
         self._scenarios: Sequence[Scenario] = ()
         self._targets: Sequence[str] = ()
         self._samples = 1
         self._kin: Mapping[ConversationKey, RelatedTake] = {}
-        self._reload = True
-        self._fault: str | None = None
 
     @property
     def subject(self) -> Subject | None:
@@ -97,29 +91,18 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             return "" if self.subject is None else None
         return None
 
-    def receive(self, facts: Sequence[Fact]) -> None:
+    def concerns(self, fact: Fact) -> bool:
         base = base_id(self._scenario_id)
-        for fact in facts:
-            if isinstance(fact, TakeStarted | TakeEnded | VerdictGiven):
-                self._reload |= (fact.benchmark, base_id(fact.key.scenario_id)) == (
-                    self._benchmark,
-                    base,
-                )
-            elif isinstance(fact, StateChanged):
-                self._reload |= fact.benchmark == self._benchmark and fact.unit.startswith(base)
+        if fact.benchmark != self._benchmark:
+            return False
+        if isinstance(fact, StateChanged):
+            return fact.unit.startswith(base)
+        if isinstance(fact, TakeStarted | TakeEnded | VerdictGiven):
+            return base_id(fact.key.scenario_id) == base
+        return False
 
-    def draw(self, now: Snapshot) -> None:
-        del now
-        if self._reload and self.is_running:
-            self._reload = False
-            self._load()
-            self._draw_grid()
-        elif self._was_wide is not None and self._was_wide != self.is_wide:
-            self._draw_detail()
-        self._draw_lines()
-
-    def on_outcome_grid_opened(self, message: OutcomeGrid.Opened) -> None:
-        opened = self._at(message.spot)
+    def on_cursor_view_opened(self) -> None:
+        opened = self._at(self._grid.cursor)
         if opened is None:
             self.shell.tell("It has not been played yet.")
             return
@@ -130,7 +113,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
-        self._draw_lines()
+        self.draw_lines()
 
     def action_compare(self) -> None:
         take = self._at(self._grid.cursor)
@@ -138,23 +121,12 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             shown = TakeRef(self._benchmark, take.key, take.number)
             self.shell.navigator.open_comparison(shown)
 
-    def action_judge_again(self) -> None:
-        self.shell.navigator.judge_again([] if self.subject is None else [self.subject])
-
-    def action_play_again(self) -> None:
-        self.shell.navigator.play_again([] if self.subject is None else [self.subject])
-
-    def _load(self) -> None:
+    def read(self) -> None:
         reader = self.watched.reader
         base = base_id(self._scenario_id)
-        try:
-            kin = Browser(reader).related_takes(self._benchmark, self._scenario_id)
-            stored = reader.scenarios(self._benchmark)
-            self._metric = metric_in(self.watched, self._benchmark, self._scenario_id)
-            self._fault = None
-        except StoreError as error:
-            self._fault = str(error)
-            return
+        kin = Browser(reader).related_takes(self._benchmark, self._scenario_id)
+        stored = reader.scenarios(self._benchmark)
+        self._metric = metric_in(self.watched, self._benchmark, self._scenario_id)
         self._kin = counting_takes(kin)
         known = {row.scenario.id: row.scenario for row in stored}
         played = {row.scenario.id for row in stored if row.played}
@@ -163,14 +135,13 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._scenarios = [known[name] for name in mine if name in known] or [
             scenario for name, scenario in known.items() if base_id(name) == base
         ]
-        infos = {benchmark.name: benchmark for benchmark in self.watched.benchmarks}
-        info = infos.get(self._benchmark)
+        info = info_of(self.watched, self._benchmark)
         wanted = [target.id for target in info.targets] if info is not None else []
         others = sorted({take.key.target_id for take in kin} - set(wanted))
         self._targets = [*wanted, *others]
         self._samples = max((take.key.sample for take in kin), default=0) + 1
 
-    def _draw_grid(self) -> None:
+    def show_text(self) -> None:
         glyphs, signs = {}, dict[str, Ink]()
         for spot in self._grid_cells():
             piece = outcome_piece(self._at(spot))
@@ -228,9 +199,9 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         scenario, target = self._scenarios[spot.group].id, self._targets[spot.row]
         return self._kin.get(ConversationKey(scenario, target, spot.cell))
 
-    def _draw_lines(self) -> None:
+    def draw_lines(self) -> None:
         words = [Piece(one_line(self._benchmark), Ink.MUTED)]
-        self._header.show(*heading(self, "Scenario", words))
+        self.show_heading("Scenario", words)
         title = [Piece(" "), Piece(one_line(base_id(self._scenario_id)), Ink.STRONG)]
         title.append(Piece(f"  {plural(len(self._scenarios), 'variant')}", Ink.MUTED))
         judged = [take.passed for take in self._kin.values() if take.judged]
@@ -250,11 +221,10 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_detail(self) -> None:
         spot, wide = self._grid.cursor, self.is_wide
-        other = spot != self._detailed
-        self._detailed, self._was_wide = spot, wide
-        dialogue, setup = self._detail_blocks()
+        other, self._detailed = spot != self._detailed, spot
+        blocks, setup = self._detail_blocks()
         beside = [*self._metric_blocks(), *setup] if wide else []
-        blocks = dialogue if wide else [*dialogue, *setup]
+        blocks += [] if wide else setup
         for view, shown in ((self._detail, blocks), (self._side, beside)):
             if other:
                 view.show_another(shown, follow=False)
@@ -266,8 +236,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def _detail_blocks(self) -> tuple[list[Block], list[Block]]:
         """The verdicts on the conversation at the cursor, and the setup of its user model."""
-        if self._fault is not None:
-            return [fault_passage(self._fault)], []
+        if self.fault is not None:
+            return [fault_passage(self.fault)], []
         if not self._scenarios:
             sentence = "Nothing of it is stored. Where writing it failed, 3 and then X say why."
             return [Passage("none", "", sentence, ink=Ink.WARN)], []

@@ -20,7 +20,7 @@ from engine.store.search import Hit, Search, open_search
 from engine.store.tables import MessageRow
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, fault_passage, heading
+from tui.screens.base import Shell, ShellCommand, WatchingScreen, fault_passage
 from tui.services.ticker import begin, begin_instead
 from tui.state.headline import info_of
 from tui.state.related import MessageRef, Subject, TakeRef
@@ -124,7 +124,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
     def draw(self, now: Snapshot) -> None:
         del now
         words = [Piece("in everything that was said", Ink.MUTED)]
-        self._header.show(*heading(self, "Find", words))
+        self.show_heading("Find", words)
         self._draw_note()
 
     def on_input_changed(self, message: Input.Changed) -> None:
@@ -147,13 +147,11 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         super().on_descendant_focus()
         self._draw_note()
 
-    def on_entries_opened(self, message: Entries.Opened) -> None:
+    def on_cursor_view_opened(self) -> None:
         hit = self._current_hit
-        if hit is None:
-            return
-        del message
-        at = MessageRef(hit.take, hit.turn, hit.speaker, _needle(hit))
-        self.shell.navigator.open_conversation(hit.benchmark, hit.key, at=at)
+        if hit is not None:
+            at = MessageRef(hit.take, hit.turn, hit.speaker, _needle(hit))
+            self.shell.navigator.open_conversation(hit.benchmark, hit.key, at=at)
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()

@@ -12,7 +12,7 @@ from engine.analysis.sections import VerdictScope
 from engine.analysis.target_sections import target_sections
 from engine.display import one_line
 from tui.results.sections import onset_rows, section_rows, title
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen
 from tui.text import plot
 from tui.text.ink import Ink, Piece
 from tui.widgets.lines import Sheet, SheetRow
@@ -43,7 +43,7 @@ class TargetScreen(WatchingScreen, inherit_bindings=False):
             Piece(one_line(name) + "  ", Ink.ACCENT),
             Piece(one_line(self._target), Ink.STRONG),
         ]
-        self._header.show(*heading(self, "Results", words))
+        self.show_heading("Results", words)
         self._sheet.show(self._rows)
         self._sheet.focus()
         self.run_worker(self._load_plots(), group="load")
@@ -65,6 +65,7 @@ class TargetScreen(WatchingScreen, inherit_bindings=False):
             rows += onset_rows(report.courses, self._target, width)
         return rows
 
-    def on_sheet_opened(self, message: Sheet.Opened) -> None:
-        if isinstance(message.key, VerdictScope):
-            self._show(message.key)
+    def on_cursor_view_opened(self) -> None:
+        behind = self._sheet.cursor
+        if isinstance(behind, VerdictScope):
+            self._show(behind)

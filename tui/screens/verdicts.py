@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -11,11 +11,11 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from engine.benchmark import Metric
+from engine.benchmark import ConversationKey, Metric
 from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
-from engine.store.browsing import Browser, Column, Filter, FilterFault, Sorting, parse
+from engine.store.browsing import BrowsedRow, Browser, Column, Filter, FilterFault, Sorting, parse
 from engine.store.open_reader import open_reader
 from engine.store.reader import Reader
 from engine.store.tables import TakeCount
@@ -24,11 +24,10 @@ from tui.navigation import TABS
 from tui.screens.base import (
     DEFINITION,
     FREEZE,
+    VARIANTS,
+    ListScreen,
     Shell,
     ShellCommand,
-    WatchingScreen,
-    fault_passage,
-    heading,
     judging_again,
 )
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
@@ -48,12 +47,11 @@ from tui.state.verdicts import (
 from tui.text.blocks import Block
 from tui.text.ink import Ink, Line, Piece
 from tui.text.wrap import Cells, Heading
-from tui.widgets.lines import OneLine
-from tui.widgets.table import Headings, WideTable
-from tui.widgets.transcript import TranscriptView
+from tui.widgets.lines import OneLine, Titles
+from tui.widgets.table import WideTable
 
 
-class VerdictsScreen(WatchingScreen, inherit_bindings=False):
+class VerdictsScreen(ListScreen, inherit_bindings=False):
     """The verdicts screen: a number per row; queries, sorting and counts off the event loop."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,7 +70,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             "compare",
             "read the two marked, or this and the nearest, side by side",
         ),
-        key("v", "scenario", "variants", "open its scenario: all targets, samples and variants"),
+        VARIANTS,
         DEFINITION,
         key("X", "failures", "what failed", "show what failed, by cause, or all again"),
         key("right_curly_bracket", "tab", "tab", "show the other tab"),
@@ -80,9 +78,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         FREEZE,
     ]
 
-    VIEW: ClassVar[str] = "verdicts"
-    """By which name order and cursor are remembered."""
     TAB: ClassVar[str] = "Verdicts"
+    """Its name, by which order and cursor are remembered too."""
     _browser: Browser
     """For quick queries: a page of rows."""
     _own: Browser | None
@@ -93,10 +90,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """`typed` is the initial filter line."""
         super().__init__(shell)
         self._told = OneLine(id="told")
-        self._headings = Headings(id="headings")
+        self._headings = Titles(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
         self._asked = OneLine(id="metric")
-        self._detail = TranscriptView(follow=False, id="detail")
         self._state = self._make_state(typed)
         self._columns: Sequence[Heading] = ()
         """The columns of the rows as last shown."""
@@ -113,8 +109,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """Whether stale rows must be determined again."""
         self._from_top = False
         """Whether the next result is shown from its first row."""
-        self._detailed: int | None = None
-        """The row described below the table."""
         self._metric: Metric | None = None
         """The metric of the row under the cursor."""
         self._asked_words: Sequence[str] = ()
@@ -142,13 +136,13 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def commands(self) -> Sequence[ShellCommand]:
-        return [*super().commands[:1], *judging_again(self._chosen())]
+        return [*super().commands[:1], *judging_again(self.chosen)]
 
     def parts(self) -> Sequence[Widget]:
         return [self._told, self._headings, self._table, self._asked, self._detail]
 
     def on_mount(self) -> None:
-        kept = self.shell.preferences.views.tables.get(self.VIEW)
+        kept = self.shell.preferences.views.tables.get(self.TAB.lower())
         if self._keeps_order and kept is not None:
             self._begin_at = kept.row
             if kept.column in {column.value for column in Column}:
@@ -279,12 +273,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._table.mark_all()
         self._draw_lines()
 
-    def action_judge_again(self) -> None:
-        self.shell.navigator.judge_again(self._chosen())
-
-    def action_play_again(self) -> None:
-        self.shell.navigator.play_again(self._chosen())
-
     def action_compare(self) -> None:
         marked = [take for take in self._table.rows if take in self._table.marked]
         cursor = [] if self._table.cursor is None else [self._table.cursor]
@@ -293,36 +281,30 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if shown:
             self.shell.navigator.open_comparison(*shown)
 
-    def action_scenario(self) -> None:
-        subject = self.subject
-        if subject is not None:
-            benchmark, conversation = subject
-            scenario = conversation.scenario_id
-            self.shell.navigator.open_scenario(benchmark, scenario, cursor=conversation)
-
     def action_freeze(self) -> None:
         self._renew(self._state.freeze())
         self._draw_lines()
 
-    def on_headings_clicked(self, message: Headings.Clicked) -> None:
+    def on_titles_clicked(self, message: Titles.Clicked) -> None:
         column = Column(message.name)
         if column is self._state.sorting.column:
             self.action_reverse()
         else:
             self.sort_by(column)
 
-    def on_wide_table_opened(self, message: WideTable.Opened) -> None:
-        place = self._table.place_of(message.row)
-        keys = self._keys([message.row])
+    def on_cursor_view_opened(self) -> None:
+        self.open_row()
+
+    def open_row(self) -> None:
+        """Open what the cursor is on."""
+        row, place = self._table.cursor, self._table.item
+        keys = [] if row is None else self._keys([row])
         if place is None or not keys:
             self.shell.tell("It is gone from the store: F5 reads anew what there is.", bad=True)
             return
         self._among = RowCursor(self._browser, self._table.rows, place, self._state.read)
         benchmark, conversation = keys[0]
         self.shell.navigator.open_conversation(benchmark, conversation, among=self._among)
-
-    def on_cursor_view_moved(self) -> None:
-        self._draw_detail()
 
     def on_wide_table_shifted(self) -> None:
         self._draw_headings()
@@ -354,7 +336,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._state.sorting = sorting
         self._from_top = not stay
         if self._keeps_order:
-            kept = self.shell.preferences.views.tables.get(self.VIEW, TableView())
+            kept = self.shell.preferences.views.tables.get(self.TAB.lower(), TableView())
             self._keep_table(kept.row)
         self._find()
 
@@ -362,7 +344,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """Remember the order and a row for the next time."""
         views, sorting = self.shell.preferences.views, self._state.sorting
         kept = TableView(sorting.column.value, sorting.backwards, row)
-        self.shell.preferences.keep_views(replace(views, tables={**views.tables, self.VIEW: kept}))
+        tables = {**views.tables, self.TAB.lower(): kept}
+        self.shell.preferences.keep_views(replace(views, tables=tables))
 
     async def _read_stale(self) -> None:
         by_take: dict[int, str] = {}
@@ -455,7 +438,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _renew(self, rows: Collection[int]) -> None:
         self._table.renew(rows)
         if self._table.cursor in rows:
-            self._draw_detail()
+            self.draw_detail()
         if rows:
             begin_instead(self, self._recount, "count")
         marked = {*self._state.stale, *self._state.decided}
@@ -484,30 +467,27 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._own.starred, self._own.opened = views.stars, views.read
         return self._own
 
-    def _chosen(self) -> list[Subject]:
+    @property
+    def chosen(self) -> Sequence[Subject]:
         """The marked rows, those in the table in its order; else the row under the cursor."""
         marked = self._table.marked
         if not marked:
-            subject = self.subject
-            return [] if subject is None else [subject]
+            return super().chosen
         shown = [take for take in self._table.rows if take in marked]
         return self._keys([*shown, *sorted(marked - set(shown))])
 
     def _takes(self, rows: Sequence[int]) -> list[TakeRef]:
-        try:
+        by_take: Mapping[int, BrowsedRow] = {}
+        with self.shell.telling():
             by_take = self._browser.rows(rows, self.watched.judges)
-        except StoreError as error:
-            self.shell.tell(str(error), bad=True)
-            return []
         found = [by_take[take].verdict for take in rows if take in by_take]
         return [TakeRef(row.benchmark, row.key, row.take) for row in found]
 
     def _keys(self, rows: Sequence[int]) -> list[Subject]:
-        try:
-            return [Subject(*key) for key in self._browser.keys(rows)]
-        except StoreError as error:
-            self.shell.tell(str(error), bad=True)
-            return []
+        keys: Sequence[tuple[str, ConversationKey]] = ()
+        with self.shell.telling():
+            keys = self._browser.keys(rows)
+        return [Subject(*key) for key in keys]
 
     # What is drawn
 
@@ -518,7 +498,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._columns = self._state.columns(infos, width, self._judge_names)
         self._table.show(rows, self._columns, self._state.empty())
         self._draw_headings()
-        self._draw_detail()
+        self.draw_detail()
         self._draw_lines()
 
     @property
@@ -554,7 +534,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_lines(self) -> None:
         state, table = self._state, self._table
-        self._header.show(*heading(self, self._title, self._header_words()))
+        self.show_heading(self._title, self._header_words())
         self._told.show(state.filter_words(self._columns), state.count_words(len(table.marked)))
 
     @property
@@ -575,20 +555,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _header_words(self) -> Line:
         return self._state.header()
 
-    def _draw_detail(self) -> None:
-        row, blocks = self._table.cursor, list[Block]()
+    def draw_detail(self) -> None:
         self._metric, self._asked_words, self._group = None, (), ""
-        try:
-            if row is not None:
-                blocks = self._read_detail(row)
-        except StoreError as error:
-            blocks = [fault_passage(error)]
-        if row == self._detailed:
-            self._detail.show(blocks)
-        else:
-            self._detailed = row
-            self._detail.show_another(blocks, follow=False)
-        self._draw_metric()
+        super().draw_detail()
+        line = metric_line(self._metric, self._asked_words, self.size.width, self._group)
+        self._asked.show_if_any(*line)
+
+    def detail(self) -> tuple[Hashable, Sequence[Block]]:
+        row = self._table.cursor
+        return row, [] if row is None else self._read_detail(row)
 
     def _read_detail(self, row: int) -> list[Block]:
         """Read the verdicts on a row. Raises `StoreError`."""
@@ -600,7 +575,3 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._group = group_words(browsed.who)
             self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury)]
         return verdict_blocks(verdicts, jury)
-
-    def _draw_metric(self) -> None:
-        line = metric_line(self._metric, self._asked_words, self.size.width, self._group)
-        self._asked.show_if_any(*line)

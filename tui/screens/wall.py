@@ -17,7 +17,7 @@ from engine.facts import Fact, Speech
 from engine.watch import Watch
 from tui.bindings import FROZEN
 from tui.format import SPEAKER_NAMES
-from tui.screens.base import FREEZE, Shell, WatchingScreen, heading
+from tui.screens.base import FREEZE, Shell, WatchingScreen
 from tui.state.explanations import (
     end_words,
     nobody_speaks,
@@ -29,7 +29,6 @@ from tui.state.run_status import (
     RunPhase,
     RunStatus,
     Snapshot,
-    UnseenCounts,
     current_benchmark,
 )
 from tui.state.transcript import Dialogue, Thoughts
@@ -146,8 +145,6 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         super().__init__(shell)
         self._panes = [Pane(shell.watch) for _ in range(MOST)]
         self._wall = Container(*self._panes, id="wall")
-        self._missed: UnseenCounts | None = None
-        """Counts what arrived since the display was frozen; None while it is not."""
         self._is_empty = False
         """Whether no pane has a conversation to show, so that the first one says why."""
 
@@ -169,13 +166,13 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     def hint(self, action: str) -> str | None:
         if action != "freeze":
             return None
-        if self._missed is not None:
+        if self.missed is not None:
             return FROZEN
         return None if any(pane.shown for pane in self._panes) else ""
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        if self._missed is not None:
-            self._missed.receive(facts)
+        if self.missed is not None:
+            self.missed.receive(facts)
         for pane in self._panes:
             pane.followed.receive(facts)
 
@@ -185,10 +182,10 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         words = [Piece(f"{board.spoken if board else 0} speaking{waiting}", Ink.MUTED)]
         if not speaking:
             words = [Piece(f"{status.glyph} {status.words}", status.ink)]
-        if self._missed is not None:
-            words = [Piece(self._missed.words, Ink.WARN)]
-        self._header.show(*heading(self, "Wall", words))
-        if self._missed is None and self.is_running:
+        if self.missed is not None:
+            words = [Piece(self.missed.words, Ink.WARN)]
+        self.show_heading("Wall", words)
+        if self.missed is None and self.is_running:
             paused = status.phase is RunPhase.PAUSED and not speaking
             for pane in self._panes:
                 pane.paused = paused
@@ -203,9 +200,6 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
             return open_conversations(self.watched, current_benchmark(self.watched), MOST)
         except StoreError:
             return ()  # what is shown in their place says that the run is paused
-
-    def action_freeze(self) -> None:
-        self._missed = UnseenCounts() if self._missed is None else None
 
     def on_pane_transcript_opened(self) -> None:
         subject = self.subject

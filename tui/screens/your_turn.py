@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -19,7 +19,7 @@ from engine.link import Command, Request
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
-from tui.screens.base import Shell, ShellCommand, WatchingScreen, fault_passage, heading
+from tui.screens.base import ListScreen, Shell, ShellCommand, fault_passage
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
 from tui.services.label_queue import write_beside
 from tui.services.preferences import write_private
@@ -37,7 +37,6 @@ from tui.state.run_status import Snapshot
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, pad
 from tui.widgets.lines import Entries, Entry
-from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
     from engine.cli.reviewing import PersonReview
@@ -48,7 +47,7 @@ READ_AGAIN_SECONDS: Final = 2.0
 _LONGEST_REASON: Final = 1_000
 
 
-class YourTurnScreen(WatchingScreen, inherit_bindings=False):
+class YourTurnScreen(ListScreen, inherit_bindings=False):
     """The queue, read off the event loop, and again when something was written. It is read from the
     store, as facts do not tell of reviews and labels. No letter approves or rejects at once: Enter
     asks what is to become of an item."""
@@ -63,7 +62,6 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell)
         self._list = Entries(id="queue")
-        self._detail = TranscriptView(follow=False, id="detail")
         self._person_queue = PersonQueue()
         self._source: PersonReview | None = None
         self._fault: str | None = None
@@ -74,7 +72,6 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self._read_at = float("-inf")
         self._last_in: str | None = None
         """The benchmark of the last action."""
-        self._shown: tuple[QueueKey, str] | None = None
         self._acting = asyncio.Lock()
         self._unwritten: set[str] = set()
         """Benchmarks whose files lack some of the actions taken here."""
@@ -137,12 +134,11 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         self._draw_header()
 
     def on_cursor_view_moved(self) -> None:
-        self._draw_detail()
         self.refresh_bindings()
 
-    def on_entries_opened(self, message: Entries.Opened) -> None:
+    def on_cursor_view_opened(self) -> None:
         """Ask what is to become of an item; open the screen on which anything else is done."""
-        row = message.key
+        row = self._list.cursor
         if not isinstance(row, QueueKey):
             return
         engine, navigator = self.shell.engine, self.shell.navigator
@@ -277,7 +273,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         now = self._person_queue.standing(benchmark)
         changed = (QueueKey(benchmark, name) for name in now if now[name] != before.get(name))
         if any(map(self._list.go_to, changed)):
-            self._draw_detail()
+            self.draw_detail()
 
     async def _edit(self, page: ReviewPage, entry: ReviewEntry) -> None:
         source = self._source
@@ -363,7 +359,7 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         cursor = self._list.cursor
         if isinstance(cursor, QueueKey) and cursor.kind is RowKind.BENCHMARK:
             self._list.move_by(1)
-        self._draw_detail()
+        self.draw_detail()
         self._draw_header()
         self.refresh_bindings()
 
@@ -393,19 +389,13 @@ class YourTurnScreen(WatchingScreen, inherit_bindings=False):
         words = [Piece(*count) for count in self._person_queue.counts()]
         if not self._loaded:
             words = [Piece("reading", Ink.MUTED)]
-        self._header.show(*heading(self, "Your turn", words))
+        self.show_heading("Your turn", words)
 
-    def _draw_detail(self) -> None:
-        at_cursor, cursor = self._at_cursor, self._list.cursor
-        blocks = self._other_blocks() if at_cursor is None else detail_blocks(*at_cursor)
-        shown = None
-        if at_cursor is not None and isinstance(cursor, QueueKey):
-            shown = (cursor, at_cursor[1].digest)
-        if shown is not None and shown == self._shown:
-            self._detail.show(blocks)
-        else:
-            self._detail.show_another(blocks, follow=False)
-        self._shown = shown
+    def detail(self) -> tuple[Hashable, Sequence[Block]]:
+        at_cursor = self._at_cursor
+        if at_cursor is None:
+            return None, self._other_blocks()
+        return (self._list.cursor, at_cursor[1].digest), detail_blocks(*at_cursor)
 
     def _other_blocks(self) -> list[Block]:
         if self._fault is not None:

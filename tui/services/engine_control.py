@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from textual.app import App
 
 from engine.benchmark import ConversationKey, Stage
-from engine.errors import CrosswindError
+from engine.errors import CrosswindError, InputError
 from engine.link import (
     Board,
     Command,

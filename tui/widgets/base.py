@@ -62,10 +62,14 @@ class LineView(ScrollView, inherit_bindings=False):
         self._styles_by_ink: dict[Ink, Style] = {}
         self._strips: LRUCache[int, Strip] = LRUCache(STRIPS_KEPT)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Redraw, as strips have the old width. Textual runs this after a subclass's handler."""
-        del event
+    def on_resize(self) -> None:
+        """Redraw, as strips have the old width."""
+        self.lay_out()
         self.redraw()
+
+    def lay_out(self) -> None:
+        """Fit what is shown to the view's size, whenever that changes."""
+        self.measure(self.row_count())
 
     def row_back(self, index: int) -> Ink | None:
         """The ink whose background fills the row; None for the view's own background."""
@@ -203,6 +207,9 @@ class OneRow(LineView):
     def __init__(self, line: Callable[[], Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(lambda: 1, lambda _: line(), id=id)
 
+    def lay_out(self) -> None:
+        """Nothing: there is always one row."""
+
 
 class Hinting:
     """A node that knows what its keys would do now."""
@@ -227,17 +234,18 @@ class CursorView(LineView, Hinting):
             super().__init__()
             self.view = view
 
+    class Opened(Moved):
+        """The item under the cursor was opened."""
+
     def __init__(
         self,
         row_count: Callable[[], int],
         row: Callable[[int], Line],
-        opened: Callable[[int], Message],
         *,
         id: str | None = None,  # noqa: A002  (Textual's name for it)
+        classes: str | None = None,
     ) -> None:
-        """`opened` makes the message that tells that an item, by its number, was opened."""
-        super().__init__(row_count, row, id=id)
-        self._opened_message = opened
+        super().__init__(row_count, row, id=id, classes=classes)
         self._item: int | None = None
 
     def hint(self, action: str) -> str | None:
@@ -265,7 +273,7 @@ class CursorView(LineView, Hinting):
     def action_open(self) -> None:
         """Tell that the item under the cursor was opened, on Enter or a second click."""
         if self._item is not None:
-            self.post_message(self._opened_message(self._item))
+            self.post_message(self.Opened(self))
 
     def row_back(self, index: int) -> Ink | None:
         if self._item is None or index not in self.item_rows(self._item):

@@ -11,7 +11,6 @@ from typing import ClassVar, Final, NamedTuple
 from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from tui.format import UNKNOWN, bar
 from tui.text.ink import (
@@ -78,7 +77,6 @@ class GridView(CursorView):
         self,
         item_count: Callable[[], int],
         row: Callable[[int], Line],
-        opened: Callable[[int], Message],
         columns: Callable[[], GridColumns],
         *,
         foot_rows: int = 0,
@@ -86,7 +84,7 @@ class GridView(CursorView):
     ) -> None:
         """`columns` lays them out for the current width; `foot_rows` are below the items."""
         around = HEAD_ROWS + foot_rows
-        super().__init__(lambda: item_count() + around, row, opened, id=id)
+        super().__init__(lambda: item_count() + around, row, id=id)
         self._around = around
         """The rows that are not items."""
         self._layout = columns
@@ -127,10 +125,8 @@ class GridView(CursorView):
         if 0 <= self._column + step < self._layout().count:
             self.put(self._item or 0, self._column + step)
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-        self.measure(self.row_count())
+    def lay_out(self) -> None:
+        super().lay_out()
         self._bring_column_into_view()
         self.bring_into_view(self._item or 0)
 
@@ -177,13 +173,8 @@ class Heat(NamedTuple):
 class HeatMap(GridView):
     """A heat map: a row for each metric, a column for each target."""
 
-    class Opened(Message):
-        """A user has opened the cell at the cursor."""
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(
-            lambda: len(self._rows), self._row, lambda _: self.Opened(), self._heat_columns, id=id
-        )
+        super().__init__(lambda: len(self._rows), self._row, self._heat_columns, id=id)
         self._rows: Sequence[HeatRow] = ()
         self._columns: Sequence[str] = ()
         self._cells: Mapping[HeatCell, Heat] = {}
@@ -317,18 +308,10 @@ class GridCell:
 class OutcomeGrid(GridView):
     """Outcomes in groups of cells; a column's number counts the cells of all groups."""
 
-    class Opened(Message):
-        """A user has opened this cell."""
-
-        def __init__(self, spot: GridCell) -> None:
-            super().__init__()
-            self.spot = spot
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(
             lambda: len(self._names),
             self._row,
-            lambda _: self.Opened(self.cursor),
             self._group_columns,
             foot_rows=1,
             id=id,

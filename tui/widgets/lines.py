@@ -33,22 +33,17 @@ class Lines(LineView):
         self._high = high
 
     def on_mount(self) -> None:
-        self._fit()
-
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.measure(len(self._lines))
+        self.lay_out()
 
     def show(self, lines: Sequence[Line]) -> None:
         """Replace the lines."""
-        if lines == self._lines:
-            return
-        self._lines = lines
-        self._fit()
-        self.redraw()
+        if lines != self._lines:
+            self._lines = lines
+            self.lay_out()
+            self.redraw()
 
-    def _fit(self) -> None:
-        self.measure(len(self._lines))
+    def lay_out(self) -> None:
+        super().lay_out()
         if not self._high:
             self.styles.height = len(self._lines)
 
@@ -56,48 +51,23 @@ class Lines(LineView):
         return fitted_line(self._lines[index], self.line_width)
 
 
-class ChoiceList(CursorView):
+class ChoiceList(Lines, CursorView):
     """As many lines as it is high, with a cursor. Enter or a click chooses one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "choose")]
 
-    class Chosen(Message):
-        """A user has chosen the line with this number."""
-
-        def __init__(self, index: int) -> None:
-            super().__init__()
-            self.index = index
-
     def __init__(self, lines: Sequence[Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(lambda: len(self._lines), self._row, self.Chosen, id=id)
-        self._lines = lines
+        super().__init__(lines, id=id)
         self._item = 0
 
     @property
     def cursor(self) -> int:
         return self._item or 0
 
-    def on_mount(self) -> None:
-        self._fit()
-
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.measure(len(self._lines))
-
     def show(self, lines: Sequence[Line]) -> None:
         """Replace the lines, and put the cursor on the first."""
-        if lines != self._lines:
-            self._lines = lines
-            self._fit()
-            self.redraw()
+        super().show(lines)
         self.move_to(0)
-
-    def _fit(self) -> None:
-        self.measure(len(self._lines))
-        self.styles.height = len(self._lines)
-
-    def _row(self, index: int) -> Line:
-        return fitted_line(self._lines[index], self.line_width)
 
     def row_back(self, index: int) -> Ink | None:
         """The cursor's ink as if focused: the dialog's input line may hold the focus meanwhile."""
@@ -147,52 +117,34 @@ class Blank(Widget):
     BLANK = True
 
 
-class SectionStrip(OneRow):
-    """Section names to click on. Those before the chosen one are the first left out."""
+class Titles(OneRow):
+    """A line of titles, of columns or of sections. A click on one tells its name."""
 
-    class Chosen(Message):
-        """A user has chosen this section."""
+    class Clicked(Message):
+        """A user has clicked on the title with this name."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
             self.name = name
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(self._line, id=id)
-        self._names: Sequence[str] = ()
-        self._chosen = ""
+        super().__init__(lambda: [piece for _, piece in self._titles], id=id)
+        self._titles: Sequence[tuple[str, Piece]] = ()
 
-    def show(self, names: Sequence[str], chosen: str) -> None:
-        if (names, chosen) != (self._names, self._chosen):
-            self._names, self._chosen = names, chosen
+    def show(self, titles: Sequence[tuple[str, Piece]]) -> None:
+        """Show these pieces with their names; one without a name is no title."""
+        if titles != self._titles:
+            self._titles = titles
             self.redraw()
 
-    def _line(self) -> Line:
-        line: list[Piece] = [Piece("─", Ink.RULE)]
-        for _start, name in self._placed():
-            if name == self._chosen:
-                line += [Piece("[", Ink.ACCENT), Piece(name, Ink.STRONG), Piece("]", Ink.ACCENT)]
-            else:
-                line.append(Piece(f" {name} ", Ink.MUTED))
-        used = sum(cell_len(piece.text) for piece in line)
-        return [*line, Piece("─" * max(self.line_width - used, 0), Ink.RULE)]
-
     def on_click(self, event: events.Click) -> None:
-        for start, name in self._placed():
-            if start <= event.x < start + cell_len(name) + 2:
-                self.post_message(self.Chosen(name))
+        end = 0
+        for name, piece in self._titles:
+            end += cell_len(piece.text)
+            if event.x < end:
+                if name:
+                    self.post_message(self.Clicked(name))
                 return
-
-    def _placed(self) -> list[tuple[int, str]]:
-        """The names that fit, each with its first column."""
-        names = list(self._names)
-        while sum(cell_len(name) + 2 for name in names) + 2 > self.line_width and len(names) > 1:
-            names.pop(0 if names[0] != self._chosen else -1)
-        placed, at = [], 1
-        for name in names:
-            placed.append((at, name))
-            at += cell_len(name) + 2
-        return placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +161,8 @@ class Entry:
 class Entries(CursorView):
     """Rows identified by keys: the cursor and the marks follow a key when rows move."""
 
-    class Opened(Message):
-        """A user has opened the entry with this key."""
-
-        def __init__(self, key: Hashable) -> None:
-            super().__init__()
-            self.key = key
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(lambda: len(self._entries), self._row, self._opened, id=id)
+        super().__init__(lambda: len(self._entries), self._row, id=id)
         self._entries: Sequence[Entry] = ()
         self.marked: set[Hashable] = set()
 
@@ -258,11 +203,6 @@ class Entries(CursorView):
         mark = _MARK if entry.key in self.marked else _NO_MARK
         return spread_line([mark, *entry.left], entry.right, self.line_width)
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-        self.measure(len(self._entries))
-
     def toggle_mark(self) -> None:
         """Mark or unmark the entry under the cursor, and move to the next."""
         if self._item is None:
@@ -272,9 +212,6 @@ class Entries(CursorView):
             self.marked ^= {entry.key}
             self.redraw_item(self._item)
         self.move_by(1)
-
-    def _opened(self, item: int) -> Opened:
-        return self.Opened(self._entries[item].key)
 
 
 _MARK: Final = Piece("●", Ink.ACCENT)
@@ -297,13 +234,6 @@ class Sheet(CursorView):
     """A view whose cursor skips rows that open nothing, and keeps its key when the sheet is
     redrawn."""
 
-    class Opened(Message):
-        """A user has opened the rows with this key."""
-
-        def __init__(self, key: Hashable) -> None:
-            super().__init__()
-            self.key = key
-
     def __init__(
         self,
         *,
@@ -311,7 +241,7 @@ class Sheet(CursorView):
         fit: bool = False,
     ) -> None:
         """With `fit`, the sheet is as high as its rows."""
-        super().__init__(lambda: len(self._rows), self._row, self._opened, id=id)
+        super().__init__(lambda: len(self._rows), self._row, id=id)
         self._fit = fit
         self._drawing: Drawing = _no_rows
         self._rows: Sequence[SheetRow] = ()
@@ -330,7 +260,7 @@ class Sheet(CursorView):
         if from_top:
             self._item = None
             self.jump(0)
-        self._lay()
+        self.lay_out()
 
     def item_count(self) -> int:
         return len(self._keys)
@@ -345,13 +275,6 @@ class Sheet(CursorView):
 
     def _row(self, index: int) -> Line:
         return self._rows[index].line
-
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self._lay()
-
-    def _opened(self, item: int) -> Opened:
-        return self.Opened(self._keys[item])
 
     def move_by(self, step: int) -> None:
         """Move by `step` keys; beyond the first or last key, scroll instead."""
@@ -375,7 +298,7 @@ class Sheet(CursorView):
         super().action_go_end()
         self.jump(self.row_count())
 
-    def _lay(self) -> None:
+    def lay_out(self) -> None:
         # a hidden section has no width yet; it is drawn when it is shown
         if not self.display:
             return

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import ClassVar, Final, Protocol
 
 from rich.cells import cell_len
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
@@ -24,7 +23,7 @@ from engine.store.tables import VerdictRow
 from tui.format import TRACK_SIGNS, conversation_id, verdict
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, fitted_line, pad
 from tui.text.wrap import Cells, Heading, laid_out, titles
-from tui.widgets.base import CursorView, OneRow
+from tui.widgets.base import CursorView
 
 PAGE: Final = 128
 PAGES_KEPT: Final = 16
@@ -39,15 +38,14 @@ class PagedTable(CursorView):
     def __init__(
         self,
         fetch: Fetch,
-        lay_out: Callable[[int, Cells], Line],
-        opened: Callable[[int], Message],
+        cells_in_columns: Callable[[int, Cells], Line],
         *,
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
-        """`lay_out` puts the cells of a row in their columns; a row without cells is gone."""
-        super().__init__(lambda: len(self._rows) or len(self._empty), self._row, opened, id=id)
+        """`cells_in_columns` lays out the cells of a row; a row without cells is gone."""
+        super().__init__(lambda: len(self._rows) or len(self._empty), self._row, id=id)
         self._fetch = fetch
-        self._lay_out = lay_out
+        self._cells_in_columns = cells_in_columns
         self._headings: Sequence[Heading] = ()
         self._rows: Sequence[int] = ()
         self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
@@ -63,7 +61,7 @@ class PagedTable(CursorView):
         if not self._rows:
             return fitted_line(self._empty[index], self.line_width)
         row = self._rows[index]
-        return self._lay_out(row, self._cells_of(row, index // PAGE))
+        return self._cells_in_columns(row, self._cells_of(row, index // PAGE))
 
     def _cells_of(self, row: int, page: int) -> Cells:
         cells = self._pages.get(page)
@@ -98,13 +96,6 @@ class WideTable(PagedTable):
         Binding("left,h", "shift(-1)", "columns to the left", show=False),
     ]
 
-    class Opened(Message):
-        """A user has opened this row."""
-
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
-
     class Shifted(Message):
         """Other columns have become visible."""
 
@@ -116,7 +107,7 @@ class WideTable(PagedTable):
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
         """`fixed` is the number of columns that do not scroll."""
-        super().__init__(fetch, self._row_line, self._opened, id=id)
+        super().__init__(fetch, self._row_line, id=id)
         self._fixed = fixed
         self._places: dict[int, int] = {}
         self._shift = 0
@@ -176,10 +167,8 @@ class WideTable(PagedTable):
         hidden = range(self._fixed, self._fixed + self._shift)
         return laid_out(self._headings, cells, self.line_width - 1, hidden)
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-        self.measure(len(self._rows))
+    def lay_out(self) -> None:
+        super().lay_out()
         if self._item is not None:
             self.bring_into_view(self._item)
 
@@ -196,9 +185,6 @@ class WideTable(PagedTable):
         self.marked = set() if rows <= self.marked else self.marked | rows
         self.redraw()
 
-    def _opened(self, item: int) -> Opened:
-        return self.Opened(self._rows[item])
-
     def action_shift(self, step: int) -> None:
         """Scroll the columns by `step`; the last column stays in reach."""
         most = max(len(self._headings) - self._fixed - 1, 0)
@@ -211,38 +197,6 @@ class WideTable(PagedTable):
 
 _MARK: Final = Piece("●", Ink.ACCENT)
 _NO_MARK: Final = Piece(" ")
-
-
-class Headings(OneRow):
-    """The titles above a table. A click on one asks to sort by it."""
-
-    class Clicked(Message):
-        """A user wants to sort by this column."""
-
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(self._line, id=id)
-        self._titles: Sequence[tuple[str, Piece]] = ()
-
-    def show(self, titles: Sequence[tuple[str, Piece]]) -> None:
-        if titles != self._titles:
-            self._titles = titles
-            self.redraw()
-
-    def _line(self) -> Line:
-        return [piece for _, piece in self._titles]
-
-    def on_click(self, event: events.Click) -> None:
-        end = 0
-        for name, piece in self._titles:
-            end += len(piece.text)
-            if event.x < end:
-                if name:
-                    self.post_message(self.Clicked(name))
-                return
 
 
 ROOM_FOR_QUOTE: Final = 46
@@ -272,15 +226,8 @@ class VerdictSource(Protocol):
 class VerdictTable(PagedTable):
     """A table whose cursor appears when it first has the focus; it is on a conversation."""
 
-    class Opened(Message):
-        """A user wants to read this conversation."""
-
-        def __init__(self, key: ConversationKey) -> None:
-            super().__init__()
-            self.key = key
-
     def __init__(self, source: VerdictSource, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(self._cells, self._row_line, self._opened, id=id)
+        super().__init__(self._cells, self._row_line, id=id)
         self._source = source
         self._empty = (_NOTHING,)
         self._targets: Sequence[str] = ()
@@ -349,10 +296,8 @@ class VerdictTable(PagedTable):
         chosen[place] = chosen[place]._replace(text=name)
         return [Piece(" "), *(piece for _, piece in laid_out(headings, chosen, width))]
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-        self.measure(len(self._rows))
+    def lay_out(self) -> None:
+        super().lay_out()
         if self._may_follow():
             self.jump(len(self._rows) - self.page_height)
 
@@ -360,9 +305,6 @@ class VerdictTable(PagedTable):
         if self._item is None and self._rows:
             self._item = min(self.top + self.page_height, len(self._rows)) - 1
         super().on_focus()
-
-    def _opened(self, item: int) -> Opened:
-        return self.Opened(self._source.key(item))
 
     def move_by(self, step: int) -> None:
         self.move_to(len(self._rows) - 1 if self._item is None else self._item + step)

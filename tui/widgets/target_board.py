@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
-from textual import events
-from textual.message import Message
 
 from engine.benchmark import Track
 from tui.format import UNKNOWN, interval_rate, rate
@@ -42,16 +40,8 @@ LONGEST_BAR: Final = 80
 class TargetBoard(CursorView):
     """A view of all targets. The cursor is visible only while the view has the focus."""
 
-    class Opened(Message):
-        """A user wants to see the verdicts on a target."""
-
-        def __init__(self, place: int) -> None:
-            super().__init__()
-            self.place = place
-            """The index of the target among those shown."""
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(lambda: len(self._lines), self._row, self.Opened, id=id)
+        super().__init__(lambda: len(self._lines), self._row, id=id)
         self._targets: Sequence[TargetView] = ()
         self._lines: list[Line] = []
         self._owners: list[int | None] = []
@@ -69,8 +59,7 @@ class TargetBoard(CursorView):
             self._item = min(self._item or 0, len(targets) - 1) if targets else None
             self._lay()
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
+    def lay_out(self) -> None:
         if self.line_width != self._laid_width:
             self._lay()
 
@@ -353,6 +342,9 @@ class StageStrip(LineView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(lambda: 2, self._row, id=id)
         self._stages: Sequence[StageView] = ()
+
+    def lay_out(self) -> None:
+        """Nothing: there are always two rows."""
 
     def show(self, stages: Sequence[StageView]) -> None:
         if stages != self._stages:

@@ -82,8 +82,7 @@ class TranscriptView(LineView):
         self._scroll_top(0)
         self._settle_scroll()
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
+    def lay_out(self) -> None:
         if self.line_width != self._document.width:
             place = self._document.locate(self.top)
             # the row being read is found again by block and line: its number changes with the width
@@ -375,8 +374,7 @@ class SideBySide(LineView):
         blank = Piece(" " * (self._width - length(left)))
         return [*left, blank, _BETWEEN, *fitted_line(right, self._width)]
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
+    def lay_out(self) -> None:
         place = self._part_at(self.top)
         self._lay()
         if place is not None:
