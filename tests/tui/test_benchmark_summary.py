@@ -17,7 +17,6 @@ from tests.tui.theatre import BENCHMARK, METRIC, Theatre, moved
 from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
-    first_that_fits,
     next_line,
     stale_line,
     weakest_line,
@@ -25,7 +24,7 @@ from tui.state.benchmark_summary import (
 )
 from tui.state.board import StageState, stage_views
 from tui.state.run_status import status_of
-from tui.text.ink import Line, Piece, length
+from tui.text.ink import Line, length
 
 INFO = BenchmarkInfo(
     "steadiness",
@@ -152,13 +151,6 @@ def test_a_new_benchmark_is_described_before_it_is_run() -> None:
     approve(said(next_line(info, BenchmarkWork({}), 160)))
     approve(said(next_line(info, BenchmarkWork({}), 40)))
     assert next_line(info, BenchmarkWork({}, is_template=None), 160) == []
-
-
-def test_what_has_no_room_gives_way() -> None:
-    choices: list[list[Line]] = [[[Piece("long")]] * size for size in (9, 5, 3)]
-    for height, rows in [(20, 9), (6, 5), (3, 3), (1, 3)]:
-        assert len(first_that_fits(iter(choices), height, 80)) == rows
-    assert said(first_that_fits(iter(choices), 3, 3)[0]) == "lo…"
 
 
 async def test_what_the_writing_stages_count_is_metrics_and_variants(theatre: Theatre) -> None:

@@ -46,6 +46,15 @@ async def test_it_says_how_far_each_is_and_how_its_targets_stand(
     await theatre.tick(pilot, 6)
     await theatre.tick(pilot)
     assert "+ 75% [" in on_screen(pilot)
+    for width in (200, 120):
+        await pilot.resize_terminal(width, 40)
+        await theatre.tick(pilot)
+        scale = row_of(pilot, "+ wanted").split()
+        assert scale[:2] == ["+", "wanted"]
+        assert scale.count("100%") == 2
+    await pilot.resize_terminal(40, 12)
+    await theatre.tick(pilot)
+    assert on_screen(pilot).splitlines()[1].split() == [BENCHMARK, "running"]
 
 
 @pytest.mark.terminal(80, 24)
@@ -128,22 +137,6 @@ def test_a_benchmark_that_the_run_comes_to_later_is_not_offered_to_be_run(
         assert "b runs it" in on_screen(pilot)
 
     theatre.perform(script)
-
-
-@pytest.mark.terminal(200, 50)
-async def test_a_wide_terminal_puts_the_stages_beside_the_description_and_labels_the_scale(
-    theatre: Theatre,
-    pilot: Pilot,
-) -> None:
-    await theatre.prepare(2)
-    await theatre.judge(await theatre.play(1), passed=False)
-    await theatre.open(pilot, "1")
-    await theatre.tick(pilot, 6)
-    shown = " ".join(row_of(pilot, "Whether an assistant").split())
-    assert shown.endswith("metrics ━━━━━━━━━━━━━━━━━━━━ 1 of 1")
-    scale = row_of(pilot, "+ wanted").split()
-    assert scale[:3] == ["+", "wanted", "0%"]
-    assert scale.count("100%") == 2
 
 
 def row_of(pilot: Pilot, name: str) -> str:
@@ -235,7 +228,12 @@ def test_a_benchmark_that_another_program_makes_appears(theatre: Theatre) -> Non
 
     async def script(pilot: Pilot) -> None:
         await theatre.open(pilot, "1")
-        approve(lines_with(on_screen(pilot), "There is no"))
+        approve(lines_with(on_screen(pilot), "There is no", "`crosswind new --list`"))
+        footer = on_screen(pilot).splitlines()[-1]
+        assert "new" in footer
+        assert not {"find", "pane"} & set(footer.split())
+        await pilot.press("b", "B", "enter")
+        assert theatre.link.requests == []
         made.append(InputError("half/benchmark.yaml, line 3: not a list"))
         await theatre.tick(pilot, LOOK_EVERY)
         await theatre.answered(pilot)
@@ -248,21 +246,6 @@ def test_a_benchmark_that_another_program_makes_appears(theatre: Theatre) -> Non
 
     backend = Backend(made_since=made_since)
     theatre.perform(script, app=CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment))
-
-
-def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:
-    theatre.watch.benchmarks = []
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.open(pilot, "1")
-        approve(lines_with(on_screen(pilot), "There is no", "`crosswind new --list`"))
-        footer = on_screen(pilot).splitlines()[-1]
-        assert "new" in footer
-        assert not {"find", "pane"} & set(footer.split())
-        await pilot.press("b", "B", "enter")
-        assert theatre.link.requests == []
-
-    theatre.perform(script)
 
 
 def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None:
@@ -324,13 +307,3 @@ def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
 
     app = CrosswindApp(theatre.watch, backend=Backend(stale=stale), moment=theatre.moment)
     theatre.perform(script, (80, 24), app)
-
-
-@pytest.mark.terminal(40, 12)
-async def test_a_narrow_terminal_says_how_far_each_is_in_words(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.open(pilot, "1")
-    row = on_screen(pilot).splitlines()[1]
-    assert row.split() == [BENCHMARK, "running"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -32,15 +32,12 @@ from tui.screens.base import Shell, ShellCommand, WatchingScreen
 from tui.screens.dialogs import ask_name
 from tui.services.ticker import begin
 from tui.state.benchmark_summary import (
-    READABLE,
     BenchmarkWork,
     MetricPasses,
     description_lines,
     failures_of,
-    first_that_fits,
     next_line,
     rate_whiskers,
-    side_by_side,
     stale_line,
     to_review,
     waiting_for_a_judge,
@@ -54,7 +51,7 @@ from tui.state.run_status import (
     Snapshot,
     benchmarks_to_come,
 )
-from tui.text.ink import Ink, Line, Piece, fitted_line, length, pad, pad_apart, spread_line
+from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart, spread_line
 from tui.text.plot import tick_line
 from tui.widgets.lines import Entries, Entry, Lines
 
@@ -198,38 +195,35 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return None  # the feeds that read the store next say what is wrong with it
 
     def action_begin(self) -> None:
-        info = self._info
-        if info is not None:
-            self._run_benchmarks(info.name)
+        if self._info is not None:
+            self.shell.engine.run((self._info.name,))
 
     def action_pilot(self) -> None:
-        info = self._info
-        if info is not None:
-            self.shell.engine.pilot(info.name, self.shell.navigator.open_pilot)
+        if self._info is not None:
+            self.shell.engine.pilot(self._info.name, self.shell.navigator.open_pilot)
 
     def action_begin_all(self) -> None:
-        self._run_benchmarks(*(info.name for info in self.watched.benchmarks))
+        if names := tuple(info.name for info in self.watched.benchmarks):
+            self.shell.engine.run(names)
 
     def action_new(self) -> None:
-        taken = [info.name for info in self.watched.benchmarks]
-        self.app.push_screen(ask_name(taken), self._make_benchmark)
+        def made(name: str | None) -> None:
+            if name is not None:
+                self.shell.engine.make_benchmark(name, partial(self._select, name))
 
-    def _make_benchmark(self, name: str | None) -> None:
-        if name is not None:
-            self.shell.engine.make_benchmark(name, partial(self._select, name))
+        taken = [info.name for info in self.watched.benchmarks]
+        self.app.push_screen(ask_name(taken), made)
 
     def _select(self, name: str) -> None:
         self._made, self._changed = name, True
 
     def action_edit(self) -> None:
-        info = self._info
-        if info is not None:
-            self.shell.engine.edit_benchmark(info)
+        if self._info is not None:
+            self.shell.engine.edit_benchmark(self._info)
 
     def action_failures(self) -> None:
-        failures = self._failures
-        if failures is not None:
-            self.shell.navigator.open_verdicts(failures)
+        if self._failures is not None:
+            self.shell.navigator.open_verdicts(self._failures)
 
     def on_cursor_view_opened(self) -> None:
         """Go to Live for the benchmark in progress, to its verdicts for another one."""
@@ -241,10 +235,6 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
-
-    def _run_benchmarks(self, *names: str) -> None:
-        if names:
-            self.shell.engine.run(names)
 
     @property
     def _info(self) -> BenchmarkInfo | None:
@@ -271,14 +261,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         info = self._info if self.watched.described else None
         if info is None or not self.is_mounted:
             return
-        if self._scores.due(info.name, seconds):
-            begin(self, partial(self._read, self._scores, info.name, seconds), "read")
-        for feed in (self._ahead, self._template):
+        scores = self._scores.of(info.name)
+        feeds: list[BenchmarkFeed[Any]] = [self._scores, self._ahead, self._template]
+        feeds += [self._stale] if scores is not None and scores.rates else []
+        for feed in feeds:
             if feed.due(info.name, seconds):
                 begin(self, partial(self._read, feed, info.name, seconds), "read")
-        scores = self._scores.of(info.name)
-        if scores is not None and scores.rates and self._stale.due(info.name, seconds):
-            begin(self, partial(self._read, self._stale, info.name, seconds), "read")
 
     async def _read(self, feed: BenchmarkFeed[Any], name: str, seconds: float) -> None:
         await feed.read(name, seconds)
@@ -353,25 +341,26 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self._detail.show([fitted_line([Piece(text)], width) for text in _NONE])
         else:
             height = self._height or self.size.height
-            self._detail.show(first_that_fits(self._choices(info, width), height, width))
+            self._detail.show(self._about(info, width, height))
 
-    def _choices(self, info: BenchmarkInfo, width: int) -> Iterator[list[Line]]:
-        """Its detail, each time with less around what matters."""
-        title = _rule(one_line(info.name), one_line(info.title), width)
-        summary, targets = self._summary(info, width), self._target_lines(info, width)
-        scaled = [targets[0], self._scale(info, width), *targets[1:]]
-        stages = [*_file_lines(info), *self._stages(info)]
-        beside = max(map(length, stages), default=0) <= width - READABLE - 4
-        for most in (6, 3, 2, 1):
-            about = description_lines(info, width, most)
-            if beside:
-                about = side_by_side(about, stages, READABLE + 4)
-            top = [*about, *summary]
-            below = [] if beside else [[], *stages]
-            yield [title, *top, [], *scaled, *below]
-            yield [title, *top, [], *targets, *below]
-            yield [title, *top, *targets, *below[1:]]
-        yield [title, *description_lines(info, width, 1), *summary, *targets]
+    def _about(self, info: BenchmarkInfo, width: int, height: int) -> list[Line]:
+        """Its detail, on a low screen without what stands around it; the rest is scrolled to."""
+        roomy = height >= _HIGH
+        gap: list[Line] = [[]] if roomy else []
+        heading, *targets = self._target_lines(info, width)
+        lines = [
+            _rule(one_line(info.name), one_line(info.title), width),
+            *description_lines(info, width, 6 if roomy else 2),
+            *self._summary(info, width),
+            *gap,
+            heading,
+            *([self._scale(info, width)] if roomy else []),
+            *targets,
+            *gap,
+            *_file_lines(info),
+            *self._stages(info),
+        ]
+        return [fitted_line(line, width) for line in lines]
 
     def _stages(self, info: BenchmarkInfo) -> list[Line]:
         """How far each stage is: nothing before the first row, one line once all is done."""
@@ -462,6 +451,8 @@ _SPENT: Final = 8
 _LEAST_BAR: Final = 11
 _MOST_BAR: Final = 61
 _STATE: Final = 24
+_HIGH: Final = 20
+"""In so many rows or more, the detail has blank rows, a scale and a longer description."""
 _ROOMY: Final = 60
 """The least width with bar and title; below, there is room for how far a benchmark is in words."""
 _NONE: Final = (

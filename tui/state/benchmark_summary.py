@@ -7,7 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
@@ -72,14 +71,6 @@ def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> 
     cells = [(target.id, metric.track, metric.id) for target in info.targets]
     rows = [scores.failures[cell] for cell in cells if cell in scores.failures]
     return max(rows, key=lambda row: row.seq, default=None)
-
-
-def side_by_side(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Line]:
-    """Lines next to each other, of which the left ones are `width` cells wide."""
-    return [
-        [*fitted_line(row, width), Piece(" " * max(width - length(row), 0)), *other]
-        for row, other in zip_longest(left, right, fillvalue=())
-    ]
 
 
 def failures_of(benchmark: str, metric_id: str) -> str:
@@ -245,12 +236,3 @@ def rate_whiskers(scores: ScoreCounts | None, target: str, track: Track, width: 
 
 def _label(word: str) -> list[Piece]:
     return [Piece(" " + pad(word, LABEL), Ink.MUTED)]
-
-
-def first_that_fits(choices: Iterator[list[Line]], height: int, width: int) -> list[Line]:
-    """The first text that fits, else the last; each is shorter than the one before."""
-    lines: list[Line] = []
-    for lines in choices:
-        if len(lines) <= height:
-            break
-    return [fitted_line(line, width) for line in lines]
