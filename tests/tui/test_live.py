@@ -55,11 +55,6 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         approve(cells_with(on_screen(pilot), "nothing has run"))
 
-        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
-        await theatre.tick(pilot)
-        assert "nothing has run" not in on_screen(pilot)
-        approve(cells_with(on_screen(pilot), "· taken from files", "1 of 1 conversation with 1"))
-
         await theatre.prepare()
         await theatre.tick(pilot)
         assert "was cut off" in on_screen(pilot)
@@ -69,14 +64,33 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
-async def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
-    theatre: Theatre,
-    pilot: Pilot,
+def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -> None:
+    theatre.watch.link = None
+
+    async def script(pilot: Pilot) -> None:
+        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "nothing has run" not in shown
+        approve(cells_with(shown, "· taken from files", "1 of 1 conversation with 1"))
+
+    theatre.perform(script)
+
+
+async def test_a_message_grows_as_it_is_spoken_until_the_stored_one_takes_its_place(
+    theatre: Theatre, pilot: Pilot
 ) -> None:
+    theatre.link.state = EngineState.STARTING
+    await theatre.tick(pilot)
+    approve(cells_with(on_screen(pilot), "starting", "steadiness", "scripted models, not"))
+    theatre.link.state = EngineState.RUNNING
     await theatre.prepare()
     take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "are you su")
+    theatre.speak(take, 1, Speaker.USER, "the line broke off here")
     await theatre.tick(pilot)
+    theatre.link.voices[take.key].text = "are you su"  # it begins anew
+    await theatre.tick(pilot)
+    assert "broke off" not in on_screen(pilot)
     approve(
         cells_with(
             on_screen(pilot),
@@ -85,29 +99,37 @@ async def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
             "▎ are you su▍",
         )
     )
-
     theatre.speak(take, 1, Speaker.USER, "re? my friend")
     await theatre.tick(pilot)
     approve(cells_with(on_screen(pilot), "▎ are you sure?"))
 
-    await theatre.finish(take)
+    voice = theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
+    await theatre.tick(pilot)
+    assert "are you sure? my friend" in on_screen(pilot)
+    await theatre.said(take, 1, Speaker.USER, voice.text, "now to insist")
+    await theatre.tick(pilot)
+    assert on_screen(pilot).count("are you sure? my friend") == 1
     theatre.speak(take, 1, Speaker.TARGET, "I hear ")
     await theatre.tick(pilot)
-    approve(lines_with(on_screen(pilot).replace(" " * 5, "\n"), "▎ are you sure?"))
     assert "target    ▎ I hear▍" in on_screen(pilot).replace("hear ▍", "hear▍")
     assert "target speaking" in on_screen(pilot)
 
-    theatre.link.voices[take.key].text = "anew"  # a call that is tried again
+    # thoughts are opened while the display stands still
+    await pilot.press("p", "t")
+    theatre.speak(take, 1, Speaker.TARGET, "you")
     await theatre.tick(pilot)
-    assert "I hear" not in on_screen(pilot)
-    assert "anew▍" in on_screen(pilot)
-
-    theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
+    assert "now to insist" in on_screen(pilot)
+    assert "I hear▍" in on_screen(pilot).replace("hear ▍", "hear▍")
+    assert "frozen  +" in on_screen(pilot)
+    await theatre.judge(await theatre.play(2))
     await theatre.tick(pilot)
-    assert "anew" in on_screen(pilot)
-    await theatre.said(take, 1, Speaker.TARGET, "anew")
-    await theatre.tick(pilot)
-    assert on_screen(pilot).count("anew") == 1
+    assert "frozen  +4 messages +1 verdict" in on_screen(pilot)
+    assert "verdicts  0" in on_screen(pilot)
+    await theatre.press(pilot, "p")
+    assert "I hear you▍" in on_screen(pilot)
+    await theatre.press(pilot, "enter")
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert str(take.key) in on_screen(pilot)
 
 
 async def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(
@@ -145,34 +167,28 @@ async def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(
     assert "the first one" not in on_screen(pilot)
 
 
-async def test_f_pins_goes_round_or_follows_and_a_bracket_goes_to_the_next(
+async def test_f_pins_goes_round_and_follows_and_a_bracket_goes_to_the_next(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
-    takes = [await theatre.begin(number) for number in (1, 2)]
-    for take in takes:
-        theatre.speak(take, 1, Speaker.USER, f"this is {take.key.scenario_id}")
-    await theatre.tick(pilot)
+    for number in (1, 2):
+        take = await theatre.begin(number)
+        theatre.speak(take, 1, Speaker.USER, f"this is number {number}")
+        await theatre.tick(pilot)
+    assert "this is number 1" in on_screen(pilot)
     await theatre.press(pilot, "f")
     assert "pinned" in on_screen(pilot)
-    pinned = "m01_s001" if "this is m01_s001" in on_screen(pilot) else "m01_s002"
-
     await theatre.press(pilot, "right_square_bracket")
-    assert f"this is {pinned}" not in on_screen(pilot)
+    assert "this is number 2" in on_screen(pilot)
     await theatre.press(pilot, "left_square_bracket")
-    assert f"this is {pinned}" in on_screen(pilot)
-
+    assert "this is number 1" in on_screen(pilot)
     await theatre.press(pilot, "f")
     assert "going round" in on_screen(pilot)
-    await theatre.tick(pilot, ROUND)
-    assert f"this is {pinned}" not in on_screen(pilot)
-    await theatre.tick(pilot, ROUND)
-    assert f"this is {pinned}" in on_screen(pilot)
+    for number in (2, 1):
+        await theatre.tick(pilot, ROUND)
+        assert f"this is number {number}" in on_screen(pilot)
     await theatre.press(pilot, "f")
     assert "following" in on_screen(pilot)
-    await theatre.press(pilot, "enter")
-    assert isinstance(pilot.app.screen, ConversationScreen)
-    assert pinned in on_screen(pilot)
 
 
 async def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(
@@ -198,14 +214,13 @@ async def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(
     assert "▼" not in on_screen(pilot)
 
 
-async def test_the_board_tells_of_each_target(theatre: Theatre, pilot: Pilot) -> None:
+async def test_the_board_tells_of_each_target_and_leads_to_its_verdicts(
+    theatre: Theatre, pilot: Pilot
+) -> None:
     await theatre.prepare()
-    take = await theatre.play(1, "steadfast")
-    await theatre.judge(take, passed=True)
-    broken = await theatre.begin(1, "pushover")
-    await theatre.end(broken, StopReason.TARGET_FAILED)
+    await theatre.judge(await theatre.play(1), passed=True)
+    await theatre.end(await theatre.begin(1, "pushover"), StopReason.TARGET_FAILED)
     await theatre.tick(pilot)
-
     lines = on_screen(pilot).splitlines()
     [upper] = [number for number, line in enumerate(lines) if "steadfast ██" in line]
     assert "1/2" in lines[upper]
@@ -215,6 +230,46 @@ async def test_the_board_tells_of_each_target(theatre: Theatre, pilot: Pilot) ->
     # nothing is spoken, so there is no speed to tell
     assert "tok/s" not in lines[upper + 1]
     approve(cells_with(on_screen(pilot), "last problem: HTTP 529:"))
+
+    # what was judged counts at once; the intervals are those of the results
+    await theatre.judge(await theatre.play(2), passed=False)
+    theatre.at += timedelta(seconds=0.1)
+    assert isinstance(pilot.app, CrosswindApp)
+    pilot.app.tick()
+    await pilot.pause()
+    assert "judged 2/2" in on_screen(pilot)
+    await theatre.tick(pilot, AGAIN_AFTER)
+    await theatre.tick(pilot, AGAIN_AFTER)
+    known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
+    assert interval_rate(known, Track.POSITIVE) in on_screen(pilot)
+    assert "1/2" in interval_rate(known, Track.POSITIVE)
+
+    await theatre.judge(await theatre.play(2, "pushover"), passed=False)
+    await theatre.tick(pilot)
+    await pilot.press("shift+tab", "j", "enter")
+    for _ in range(3):
+        await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, VerdictsScreen)
+    assert "__pushover" in on_screen(pilot)
+    assert "__steadfast" not in on_screen(pilot)
+
+
+async def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    theatre.link.limits = [
+        ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
+        # of the same name, on another server
+        ModelLimit("m", 1, 3),
+    ]
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    approve(cells_with(on_screen(pilot), "· limit  m: 1 call"))
+    [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
+    approve(lines_with(lines[first + 2], "8 calls let through"))
+    assert on_screen(pilot).count("let through") == 2
 
 
 async def test_conversations_that_wait_for_their_turn_do_not_count_as_running(
@@ -238,17 +293,6 @@ async def test_conversations_that_wait_for_their_turn_do_not_count_as_running(
     theatre.link.state = EngineState.LOST
     await theatre.tick(pilot)
     assert "0 of 5  3 cut off" in on_screen(pilot)
-
-
-async def test_judges_that_are_behind_are_said_to_be(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    theatre.link.concurrency = {Stage.EVALUATE: 1}
-    for scenario, target in ((1, "steadfast"), (1, "pushover"), (2, "steadfast")):
-        await theatre.play(scenario, target)
-    unit = "m01_s001_v01__steadfast"
-    await theatre.move(Stage.EVALUATE, unit, State.RUNNING, "steadfast")
-    await theatre.tick(pilot)
-    assert "2 wait" in on_screen(pilot)
 
 
 def test_how_many_are_at_work_is_never_the_limit() -> None:
@@ -290,9 +334,22 @@ async def test_the_footer_offers_to_try_again_only_what_the_cursor_is_on(
     assert "try again" in on_screen(pilot).splitlines()[-1]
 
 
-@pytest.mark.terminal(80, 24)
+async def test_judges_that_are_behind_are_said_to_be(theatre: Theatre, pilot: Pilot) -> None:
+    await theatre.prepare()
+    theatre.link.concurrency = {Stage.EVALUATE: 1}
+    take = await theatre.play(1)
+    await theatre.move(Stage.EVALUATE, str(take.key), State.RUNNING, take.key.target_id)
+    await theatre.tick(pilot)
+    assert "1 at work" in on_screen(pilot)
+    for scenario, target in ((1, "pushover"), (2, "steadfast")):
+        await theatre.play(scenario, target)
+    await theatre.tick(pilot)
+    assert "2 wait" in on_screen(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 async def test_a_verdict_appears_and_enter_opens_its_conversation(
-    theatre: Theatre, pilot: Pilot
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
     await theatre.prepare()
     await theatre.judge(await theatre.play(1), passed=False)
@@ -330,28 +387,6 @@ async def test_the_cursor_stays_on_its_conversation_while_verdicts_come(
     assert "✗ fail" in on_screen(pilot)
 
 
-async def test_space_holds_the_display_and_says_how_far_behind_it_is(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "before")
-    await theatre.tick(pilot)
-    await pilot.press("p")
-    theatre.speak(take, 1, Speaker.USER, " and after")
-    await theatre.move(Stage.SIMULATE, str(take.key), State.RUNNING, "steadfast")
-    await theatre.tick(pilot)
-    assert "before▍" in on_screen(pilot)
-    assert "frozen  +1" in on_screen(pilot)
-    await theatre.judge(await theatre.play(2))
-    await theatre.tick(pilot)
-    assert "frozen  +4 messages +1 verdict" in on_screen(pilot)
-    assert "verdicts  0" in on_screen(pilot)
-
-    await theatre.press(pilot, "p")
-    assert "before and after▍" in on_screen(pilot)
-
-
 @pytest.mark.terminal(200, 40)
 async def test_the_footer_keeps_its_keys_while_nobody_speaks_for_a_moment(
     theatre: Theatre, pilot: Pilot
@@ -363,49 +398,6 @@ async def test_the_footer_keeps_its_keys_while_nobody_speaks_for_a_moment(
     await theatre.tick(pilot)
     assert on_screen(pilot).splitlines()[-1] == silent
     assert "] next" in silent
-
-
-async def test_thoughts_are_opened_while_the_display_stands_still(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    take = await theatre.begin()
-    theatre.speak(take, 1, Speaker.USER, "so it is")
-    await theatre.finish(take, thought="now to insist")
-    theatre.speak(take, 1, Speaker.TARGET, "is it")
-    await theatre.tick(pilot)
-    await pilot.press("p", "t")
-    theatre.speak(take, 1, Speaker.TARGET, " really so")
-    await theatre.tick(pilot)
-    assert "now to insist" in on_screen(pilot)
-    assert "is it▍" in on_screen(pilot)
-
-
-async def test_rates_count_what_was_judged_at_once(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare(3)
-    await theatre.judge(await theatre.play(1), passed=True)
-    await theatre.tick(pilot, AGAIN_AFTER)
-    await theatre.tick(pilot)
-    await theatre.judge(await theatre.play(2), passed=False)
-    theatre.at += timedelta(seconds=0.1)
-    assert isinstance(pilot.app, CrosswindApp)
-    pilot.app.tick()
-    await pilot.pause()
-    assert "judged 2/3" in on_screen(pilot)
-    assert "1/2" in on_screen(pilot)
-
-
-async def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    await theatre.press(pilot, "P")
-    assert "‖ paused" in on_screen(pilot)
-    assert "P go on" in on_screen(pilot).splitlines()[-1]
-    await theatre.press(pilot, "P")
-    assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
-    assert "P pause" in on_screen(pilot).splitlines()[-1]
 
 
 @pytest.mark.terminal(200, 40)
@@ -420,7 +412,9 @@ async def test_the_stages_are_drawn_anew_in_another_width(theatre: Theatre, pilo
     assert drawn == fresh
 
 
-async def test_paused_looks_paused(theatre: Theatre, pilot: Pilot) -> None:
+async def test_paused_looks_paused_and_a_key_pauses_and_goes_on(
+    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await theatre.prepare()
     take = await theatre.begin()
     theatre.speak(take, 1, Speaker.USER, "are you sure?")
@@ -428,18 +422,27 @@ async def test_paused_looks_paused(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.tick(pilot, 5)
     assert "1 running" in on_screen(pilot)
     await theatre.note(NoteKind.PAUSED)
-    theatre.link.state = EngineState.PAUSED
+    await theatre.press(pilot, "P")
     await theatre.tick(pilot, 60)
     shown = on_screen(pilot)
     approve(cells_with(shown.splitlines()[0], "paused, P goes"))
+    assert "P go on" in shown.splitlines()[-1]
     assert "1 held" in shown
-    assert "running" not in shown
-    assert "— tok/s" not in shown  # nothing is spoken, so there is no speed to tell
-
+    for word in ("running", "— tok/s", "quiet", "silent"):
+        assert word not in shown
     await theatre.note(NoteKind.RESUMED)
-    theatre.link.state = EngineState.RUNNING
+    await theatre.press(pilot, "P")
+    assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
     await theatre.tick(pilot, 3)
     assert "▸ running  0:08" in on_screen(pilot)
+    assert "P pause" in on_screen(pilot).splitlines()[-1]
+
+    # the key undoes itself before the engine says that it is paused
+    late = theatre.link.board()
+    monkeypatch.setattr(theatre.link, "board", lambda: late)
+    await pilot.press("P", "P")
+    await theatre.answered(pilot)
+    assert theatre.link.commands[2:] == [Command.PAUSE, Command.RESUME]
 
 
 @pytest.mark.terminal(300, 40)
@@ -457,18 +460,6 @@ async def test_a_key_that_can_do_nothing_is_not_in_the_footer(
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert [word for word in keys if f" {word} " in f"{footer} "] == []
-
-
-async def test_the_pause_key_undoes_itself_before_the_engine_says_that_it_is_paused(
-    theatre: Theatre, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    late = theatre.link.board()
-    monkeypatch.setattr(theatre.link, "board", lambda: late)
-    await pilot.press("P", "P")
-    await theatre.answered(pilot)
-    assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
 
 
 @pytest.mark.terminal(80, 24)
@@ -528,27 +519,42 @@ def test_a_run_that_its_budget_stopped_says_so(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
-async def test_what_holds_the_run_up_is_named(theatre: Theatre, pilot: Pilot) -> None:
+async def test_what_holds_the_run_or_a_target_is_named_and_moves_nothing(
+    theatre: Theatre, pilot: Pilot
+) -> None:
     await theatre.prepare()
     await theatre.tick(pilot)
-    before = on_screen(pilot)
+    before = on_screen(pilot).splitlines()
     theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
+    await theatre.tick(pilot)
+    after = on_screen(pilot).splitlines()
+    [row] = [row for row, line in enumerate(after) if "… waits  gpt: 429" in line]
+    assert not before[row].strip()
+    assert after[row + 1 :] == before[row + 1 :]
+
     theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
     theatre.link.notices = ["config.yaml was edited since"]
     await theatre.tick(pilot)
     await theatre.tick(pilot)
-    shown = on_screen(pilot)
-    approve(cells_with(shown, "‖ parked", "… waits", "! note"))
-
+    approve(cells_with(on_screen(pilot), "‖ parked", "… waits", "! note"))
     theatre.link.notices *= 6
     await theatre.tick(pilot)
     assert "and 4 more" in on_screen(pilot)
-
     theatre.link.waits, theatre.link.notices, theatre.link.parked = [], [], {}
     await theatre.tick(pilot)
     await theatre.tick(pilot)
-    assert on_screen(pilot).splitlines()[:6] == before.splitlines()[:6]
+    assert on_screen(pilot).splitlines()[:6] == before[:6]
 
+    theatre.link.waits = [Wait("m", "429: rate limit, again in 12 s", None, targets=(TARGETS[0],))]
+    theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
+    await theatre.tick(pilot)
+    lines = on_screen(pilot).splitlines()
+    [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
+    approve(lines_with(lines[first + 2], "… waits: 429: rate limit,"))
+    [second] = [number for number, line in enumerate(lines) if f" {TARGETS[1]}  ─" in line]
+    approve(lines_with(lines[second + 2], "‖ parked: 401: the key"))
+
+    theatre.link.waits, theatre.link.parked = [], {}
     theatre.link.state = EngineState.PAUSED
     theatre.link.problem = "the disk is full: 12 rows wait for room"
     await theatre.tick(pilot)
@@ -556,33 +562,6 @@ async def test_what_holds_the_run_up_is_named(theatre: Theatre, pilot: Pilot) ->
     theatre.link.state = EngineState.STOPPED
     await theatre.tick(pilot)
     approve(cells_with(on_screen(pilot), "✗ failed", "the disk is"))
-
-
-async def test_what_keeps_a_target_is_said_beside_it(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-
-    def below(target: str) -> str:
-        lines = on_screen(pilot).splitlines()
-        [first] = [n for n, line in enumerate(lines) if line.startswith(f" {target}")]
-        return lines[first + 2]
-
-    theatre.link.waits = [Wait("m", "429: rate limit, again in 12 s", None, targets=(TARGETS[0],))]
-    theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
-    await theatre.tick(pilot)
-    approve(lines_with(below(TARGETS[0]), "… waits: 429: rate limit,"))
-    approve(lines_with(below(TARGETS[1]), "‖ parked: 401: the key"))
-
-    theatre.link.waits, theatre.link.parked = [], {}
-    # the second is of the same name, on another server
-    theatre.link.limits = [
-        ModelLimit("m", 8, 42, targets=(TARGETS[0],)),
-        ModelLimit("m", 1, 3),
-    ]
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-    approve(cells_with(on_screen(pilot), "· limit  m: 1 call"))
-    approve(lines_with(below(TARGETS[0]), "8 calls let through"))
-    assert on_screen(pilot).count("let through") == 2
 
 
 async def test_where_nothing_moves_it_is_said_what_is_waited_for(
@@ -605,13 +584,6 @@ async def test_where_nothing_moves_it_is_said_what_is_waited_for(
     assert "8 s" not in on_screen(pilot)
     await theatre.tick(pilot, 65)
     assert "silent, 1:05" in on_screen(pilot)
-
-    theatre.link.state = EngineState.PAUSED
-    theatre.link.voices.clear()
-    await theatre.tick(pilot)
-    await theatre.tick(pilot, 60)
-    assert "quiet" not in on_screen(pilot)
-    assert "silent" not in on_screen(pilot)
 
 
 @pytest.mark.parametrize(
@@ -646,32 +618,12 @@ async def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre, pilo
     await theatre.tick(pilot)
     approve(cells_with(on_screen(pilot), "spent $1.20 of about $2.00,"))
 
-    theatre.link.budget_usd = 1.5
-    await theatre.tick(pilot)
-    assert "spent $1.20 of about $2.00: over the budget of $1.50" in on_screen(pilot)
-    theatre.link.budget_usd = 5.0
-
     batch = "in a batch until 29 Nov 06:52 UTC, since 28 Nov 06:52"
     theatre.link.waits = [Wait("evaluator", batch, None)]
     await theatre.tick(pilot)
     lines = on_screen(pilot).splitlines()
     [row] = [row for row, line in enumerate(lines) if f"… waits  evaluator: {batch}" in line]
     approve(lines_with(lines[row + 1], "spent $1.20 of about $2.00,"))
-
-
-@pytest.mark.terminal(80, 24)
-async def test_waits_that_come_and_go_move_nothing_below_them(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    before = on_screen(pilot).splitlines()
-    theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
-    await theatre.tick(pilot)
-    after = on_screen(pilot).splitlines()
-    [row] = [row for row, line in enumerate(after) if "… waits  gpt: 429" in line]
-    assert not before[row].strip()
-    assert after[row + 1 :] == before[row + 1 :]
 
 
 async def test_a_run_until_the_scenarios_announces_nothing_after_them(
@@ -685,20 +637,6 @@ async def test_a_run_until_the_scenarios_announces_nothing_after_them(
     approve(cells_with(shown, "The run"))
     assert "simulate" not in shown
     assert METRIC.name not in shown
-
-
-async def test_enter_on_a_target_opens_its_verdicts(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.judge(await theatre.play(1, "steadfast"))
-    await theatre.judge(await theatre.play(1, "pushover"), passed=False)
-    await theatre.tick(pilot)
-    await pilot.press("shift+tab", "j", "enter")
-    for _ in range(3):
-        await theatre.tick(pilot)
-    shown = on_screen(pilot)
-    assert isinstance(pilot.app.screen, VerdictsScreen)
-    assert "__pushover" in shown
-    assert "__steadfast" not in shown
 
 
 @pytest.mark.terminal(180, 40)
@@ -781,9 +719,28 @@ async def test_a_pane_is_shown_alone_and_beside_the_others_again(
     assert "✓ m01_s" in on_screen(pilot)
 
 
-@pytest.mark.terminal(80, 24)
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (50.0, "spent $2.00 of about $10.00, at most $50.00"),
+        (5.0, "spent $2.00 of about $10.00: over the budget of $5.00"),
+    ],
+)
+async def test_what_the_rest_will_cost_stands_beside_the_budget(
+    theatre: Theatre, pilot: Pilot, budget: float, said: str
+) -> None:
+    await theatre.prepare()
+    theatre.link.spent_usd, theatre.link.budget_usd = 2.0, budget
+    await theatre.tick(pilot)
+    assert "of about" not in on_screen(pilot)
+    theatre.link.rest_usd = 8.0
+    await theatre.tick(pilot)
+    assert said in on_screen(pilot)
+
+
+@pytest.mark.parametrize("size", [(130, 40), (80, 24)])
 async def test_a_target_says_at_once_that_another_model_answers_for_it(
-    theatre: Theatre, pilot: Pilot
+    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
     await theatre.prepare()
     take = await theatre.begin()
