@@ -48,7 +48,16 @@ async def open_conversation(theatre: Theatre, pilot: Pilot) -> None:
 def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) -> None:
     async def script(pilot: Pilot) -> None:
         await theatre.prepare()
+        for number in (1, 2):
+            theatre.speak(await theatre.begin(number), 1, Speaker.USER, "and")
+        theatre.link.waiting_messages = 1
         await theatre.tick(pilot)
+        await pilot.press("x")
+        said = "The run is not over: 1 message being spoken, 1 waits to be sent."
+        assert said in on_screen(pilot)
+        await pilot.press("escape", "q", "q")
+        assert isinstance(pilot.app.screen, LiveScreen)
+        assert theatre.link.commands == []
         await pilot.press("q")
         approve(cells_with(on_screen(pilot), "Leave Crosswind?", "stop after what"))
 
@@ -56,7 +65,6 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
         assert theatre.link.commands == [Command.STOP]
         approve(cells_with(on_screen(pilot), "stopping: finishing what"))
         assert not pilot.app._exit
-
         theatre.link.state = EngineState.STOPPED
         await theatre.tick(pilot)
         assert pilot.app._exit
@@ -64,34 +72,16 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
     assert theatre.perform(script).return_code == 0
 
 
-async def test_the_stop_dialog_counts_apart_the_messages_that_wait(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    for number in (1, 2):
-        theatre.speak(await theatre.begin(number), 1, Speaker.USER, "and")
-    theatre.link.waiting_messages = 1
-    await theatre.tick(pilot)
-    await pilot.press("x")
-    said = "The run is not over: 1 message being spoken, 1 waits to be sent."
-    assert said in on_screen(pilot)
-
-
-async def test_one_can_stay_and_one_can_stop_now(theatre: Theatre, pilot: Pilot) -> None:
+async def test_one_can_stop_now(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
     await theatre.tick(pilot)
-    await pilot.press("q", "q")
-    assert isinstance(pilot.app.screen, LiveScreen)
-    assert theatre.link.commands == []
-
     await pilot.press("q", "j", "j", "enter")
     await theatre.answered(pilot)
     assert theatre.link.commands == [Command.STOP_NOW]
     assert pilot.app._exit
 
 
-@pytest.mark.parametrize("first", ["ctrl+c", "x"])
-@pytest.mark.parametrize("started", [ENGINE, None], ids=["started here", "started elsewhere"])
+@pytest.mark.parametrize(("first", "started"), [("ctrl+c", ENGINE), ("x", None)])
 def test_ctrl_c_asks_and_the_second_one_leaves_and_stops_nothing(
     theatre: Theatre, capsys: pytest.CaptureFixture[str], first: str, started: int | None
 ) -> None:
@@ -234,34 +224,23 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
     theatre.perform(script, size=(200, 50))
 
 
-async def test_the_palette_offers_what_keys_do(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    await pilot.press("colon", *"pause", "enter")
-    await theatre.answered(pilot)
-    await theatre.answered(pilot)
-    assert theatre.link.commands == [Command.PAUSE]
-
-
 @pytest.mark.terminal(40, 12)
-async def test_a_narrow_help_cuts_no_word(theatre: Theatre, pilot: Pilot) -> None:
+async def test_a_narrow_help_and_a_narrow_palette_cut_no_word(
+    theatre: Theatre, pilot: Pilot
+) -> None:
     await theatre.prepare()
     await theatre.tick(pilot)
     await pilot.press("question_mark", "tab")
     await pilot.pause()
     assert "    29 of 32 scored conversations" in on_screen(pilot)
-
-
-@pytest.mark.terminal(40, 12)
-async def test_a_narrow_palette_cuts_no_meaning_to_a_mark_where_keys_stand(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
-    await pilot.press("colon", *"wall")
+    await pilot.press("escape", "colon", *"wall")
     await theatre.answered(pilot)
     [row] = [line for line in on_screen(pilot).splitlines() if "go    wall" in line]
     assert row.split() == ["go", "wall", "w"]
+    await pilot.press("ctrl+u", *"pause", "enter")
+    await theatre.answered(pilot)
+    await theatre.answered(pilot)
+    assert theatre.link.commands == [Command.PAUSE]
 
 
 NAMES = {
@@ -337,20 +316,21 @@ async def test_a_command_of_the_conversation_is_done_from_where_it_is_shown(
     assert isinstance(pilot.app.screen, CompareScreen)
 
 
-@pytest.mark.parametrize("width", [20, 80])
-def test_the_footer_never_drops_help_and_the_way_out(theatre: Theatre, width: int) -> None:
-    async def script(pilot: Pilot) -> None:
+@pytest.mark.terminal(20, 5)
+async def test_the_footer_says_the_way_out_on_the_last_row_and_can_be_clicked_on(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    for key in "12345":
+        await theatre.open(pilot, key)
+        assert pilot.app.screen.query_one(KeyLine).region.bottom == 5, key
+    await theatre.open(pilot, "2")
+    for width in (20, 80, 120):
+        await pilot.resize_terminal(width, 12)
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert "? help" in footer
         assert "q quit" in footer
-
-    theatre.perform(script, (width, 12))
-
-
-async def test_a_click_on_the_footer_does_what_the_key_does(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.tick(pilot)
     footer = on_screen(pilot).splitlines()[-1]
     await pilot.click("KeyLine", offset=(footer.index("P pause") + 2, 0))
     await theatre.answered(pilot)
@@ -390,10 +370,12 @@ def stands_still(text: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("size", [(40, 12), (130, 40)])
-async def test_text_that_means_harm_is_only_shown(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
-) -> None:
+@pytest.mark.terminal(130, 40)
+async def test_text_that_means_harm_is_only_shown(theatre: Theatre, pilot: Pilot) -> None:
+    assert isinstance(pilot.app, CrosswindApp)
+    pilot.app.notify(HOSTILE, markup=False)  # as an answer of the engine
+    await pilot.pause()
+    assert stands_still(on_screen(pilot))
     await theatre.prepare()
     take = await theatre.begin()
     await theatre.said(take, 1, Speaker.USER, HOSTILE, thought=HOSTILE)
@@ -414,19 +396,13 @@ async def test_text_that_means_harm_is_only_shown(
         await theatre.press(pilot, key)
         assert stands_still(on_screen(pilot))
     assert "[@click=app.quit]x[/]" in told(pilot)
+    await pilot.resize_terminal(40, 12)
+    await theatre.tick(pilot)
+    assert stands_still(on_screen(pilot))
 
     await pilot.press("q")
     theatre.link.state = EngineState.STOPPED
     await theatre.tick(pilot, 20)
-    assert stands_still(on_screen(pilot))
-
-
-async def test_what_an_answer_of_the_engine_says_is_only_shown(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    assert isinstance(pilot.app, CrosswindApp)
-    pilot.app.notify(HOSTILE, markup=False)
-    await pilot.pause()
     assert stands_still(on_screen(pilot))
 
 
@@ -493,15 +469,6 @@ class LaggingApp(CrosswindApp):
 
     def backlog(self) -> int:
         return self.waiting
-
-
-@pytest.mark.terminal(20, 5)
-async def test_the_footer_stands_on_the_last_row_of_a_tiny_terminal(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    for key in "123456":
-        await theatre.open(pilot, key)
-        assert pilot.app.screen.query_one(KeyLine).region.bottom == 5, key
 
 
 def test_what_the_palette_says_the_command_line_does_it_does() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.checks import CheckAnswer, CheckKind, FaultKind, UserFault
-from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.tables import CheckRow, MessageRow, Quote, TakeEndRow, Verdict
 from tests.approval import approve, cells_with, lines_with
@@ -73,10 +72,8 @@ def marked(pilot: Pilot, ink: Ink) -> str:
     return " ".join(piece.text for line in lines for piece in line if piece.ink is ink)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_what_was_said_and_how_it_was_judged_is_there(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
-) -> None:
+@pytest.mark.terminal(*NARROW)
+async def test_what_was_said_and_how_it_was_judged_is_there(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
     take = await theatre.play()
     await theatre.judge(take, passed=False, quotes=(Quote("never said", None),))
@@ -141,47 +138,45 @@ async def test_what_the_user_model_did_wrong_stands_below_the_end(
 
 
 @pytest.mark.terminal(*NARROW)
-async def test_evidence_at_the_end_is_gone_to_without_blank_ground_below(
+async def test_c_goes_from_quote_to_quote_in_the_stored_text(
     theatre: Theatre, pilot: Pilot
 ) -> None:
+    reply = "\x1b[31m" + "Filling words come first. " * 40 + "I would not   skip it. Not “now”."
     await theatre.prepare()
-    take = await theatre.play(reply="I would wait. " * 40)
-    await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
-    await open_on(theatre, pilot, take)
-    await theatre.press(pilot, "g")
-    pane = story(pilot)
-    assert pane.rows_below > 0
-    await theatre.press(pilot, "c")
-    assert pane.top == pane.row_count() - pane.page_height
-    assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
-
-
-@pytest.mark.terminal(*NARROW)
-async def test_evidence_asked_for_before_the_text_is_there_is_gone_to_when_it_is(
-    theatre: Theatre,
-    pilot: Pilot,
-) -> None:
-    await theatre.prepare()
-    take = await theatre.play(reply="I would wait. " * 40)
-    await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
+    take = await theatre.play(reply=reply)
+    quotes = (Quote("I would not skip it.", 1), Quote('Not "now".', 2))
+    await theatre.judge(take, quotes=quotes)
     screen = ConversationScreen(shell(pilot), BENCHMARK, take.key)
     opening = pilot.app.push_screen(screen)
     screen.action_next_evidence()  # as the key does that came right behind
     await opening
     await theatre.tick(pilot)
-    assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
+    first = quotes[0].text.split()
+    assert marked(pilot, Ink.EVIDENCE_NOW).split() == first
+    assert marked(pilot, Ink.EVIDENCE).split() == ["Not", "“now”."]
     assert "No quote" not in on_screen(pilot)
+    approve(cells_with(on_screen(pilot), "I would not   skip"))
+
+    await theatre.press(pilot, "g")
+    pane = story(pilot)
+    assert pane.rows_below > 0
+    await theatre.press(pilot, "c")
+    assert marked(pilot, Ink.EVIDENCE_NOW) == "Not “now”."
+    # at the end, without blank ground below
+    assert pane.top == pane.row_count() - pane.page_height
+    await pilot.press("c")
+    assert marked(pilot, Ink.EVIDENCE_NOW).split() == first
 
 
 @pytest.mark.terminal(*WIDE)
-async def test_the_setup_is_behind_s_and_thoughts_are_behind_t(
+async def test_setup_thoughts_turns_and_the_way_back_are_a_key_away(
     theatre: Theatre, pilot: Pilot
 ) -> None:
     await theatre.prepare()
-    await open_on(theatre, pilot, await theatre.play())
+    take = await theatre.play(reply="word " * 400)
+    await open_on(theatre, pilot, take)
     assert "Wants to hear" not in on_screen(pilot)
     assert "2 words, t opens" in on_screen(pilot)
-
     await theatre.press(pilot, "L", "t")
     approve(
         cells_with(
@@ -192,9 +187,23 @@ async def test_the_setup_is_behind_s_and_thoughts_are_behind_t(
             "thought   It wavers.",
         )
     )
-
     await theatre.press(pilot, "L", "t")
     assert "Wants to hear" not in on_screen(pilot)
+
+    for key, turn in (("right_curly_bracket", 2), ("left_curly_bracket", 1)):
+        await pilot.press(key)
+        await pilot.pause()
+        assert on_screen(pilot).splitlines()[3].strip().startswith(f"turn {turn} of 2")
+    for size, beside in (((160, 40), True), (WIDE, False)):
+        await pilot.resize_terminal(*size)
+        await theatre.press(pilot, "g")
+        rows = on_screen(pilot).splitlines()
+        # the landmark beside its message, or above it
+        assert any("are you sure? (1)" in row and "Brings up" in row for row in rows) is beside
+    for key in ("q", "escape", "backspace"):
+        await theatre.press(pilot, key)
+        assert isinstance(pilot.app.screen, LiveScreen), key
+        await open_on(theatre, pilot, take)
 
 
 @pytest.mark.terminal(*WIDE)
@@ -214,7 +223,7 @@ async def test_a_landmark_that_was_never_reached_is_marked(theatre: Theatre, pil
     assert said.index("turn 2 Says that") < said.index("(never reached)")
 
 
-@pytest.mark.parametrize("size", [(80, 24), WIDE])
+@pytest.mark.parametrize("size", [WIDE])
 async def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
     theatre: Theatre, pilot: Pilot, size: tuple[int, int]
 ) -> None:
@@ -233,29 +242,6 @@ async def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
     assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 4)
     await theatre.press(pilot, "z")
     assert on_screen(pilot).splitlines()[:-1] == before[:-1]
-
-
-def test_c_goes_from_quote_to_quote_in_the_stored_text(theatre: Theatre) -> None:
-    reply = "\x1b[31m" + "Filling words come first. " * 40 + "I would not   skip it. Not “now”."
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        take = await theatre.play(reply=reply)
-        quotes = (Quote("I would not skip it.", 1), Quote('Not "now".', 2))
-        await theatre.judge(take, quotes=quotes)
-        await open_on(theatre, pilot, take)
-        first = quotes[0].text.split()
-        assert marked(pilot, Ink.EVIDENCE).split() == [*first, "Not", "“now”."]
-
-        await pilot.press("c")
-        assert marked(pilot, Ink.EVIDENCE_NOW).split() == first
-        approve(cells_with(on_screen(pilot), "I would not   skip"))
-        await pilot.press("c")
-        assert marked(pilot, Ink.EVIDENCE_NOW) == "Not “now”."
-        await pilot.press("c")
-        assert marked(pilot, Ink.EVIDENCE_NOW).split() == first
-
-    theatre.perform(script, NARROW)
 
 
 @pytest.mark.terminal(*WIDE)
@@ -330,29 +316,6 @@ async def test_the_newest_finished_take_counts_and_the_others_can_be_read(
 
 
 @pytest.mark.terminal(*WIDE)
-async def test_braces_go_from_turn_to_turn(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.play(reply="word " * 400)
-    await open_on(theatre, pilot, take)
-    await pilot.press("right_curly_bracket")
-    await pilot.pause()
-    assert on_screen(pilot).splitlines()[3].strip().startswith("turn 2 of 2")
-
-    await pilot.press("left_curly_bracket")
-    await pilot.pause()
-    assert on_screen(pilot).splitlines()[3].strip().startswith("turn 1 of 2")
-
-
-async def test_one_key_goes_back(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    take = await theatre.play()
-    for key in ("q", "escape", "backspace"):
-        await open_on(theatre, pilot, take)
-        await theatre.press(pilot, key)
-        assert isinstance(pilot.app.screen, LiveScreen), key
-
-
-@pytest.mark.terminal(*WIDE)
 async def test_a_damaged_message_is_told_and_does_not_end_the_app(
     theatre: Theatre, pilot: Pilot
 ) -> None:
@@ -364,17 +327,6 @@ async def test_a_damaged_message_is_told_and_does_not_end_the_app(
     assert "problem" in on_screen(pilot)
     assert "damaged" in on_screen(pilot)
     assert pilot.app.is_running
-
-
-async def test_a_conversation_can_be_read_with_no_engine(theatre: Theatre, pilot: Pilot) -> None:
-    theatre.watch.link = None
-    theatre.link.state = EngineState.STOPPED
-    await theatre.prepare()
-    take = await theatre.begin()
-    await theatre.said(take, 1, Speaker.USER, "cut off here")
-    await open_on(theatre, pilot, take)
-
-    assert "cut off here" in on_screen(pilot)
 
 
 @pytest.mark.terminal(*WIDE)
@@ -400,16 +352,6 @@ async def test_who_has_let_go_of_the_end_is_told_how_much_is_below(
     assert "more▍" in on_screen(pilot).replace("more ▍", "more▍")
 
 
-@pytest.mark.parametrize(("size", "beside"), [((160, 40), True), ((130, 40), False)])
-async def test_a_landmark_stands_beside_its_message_where_there_is_room(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int], *, beside: bool
-) -> None:
-    await theatre.prepare()
-    await open_on(theatre, pilot, await theatre.play())
-    rows = on_screen(pilot).splitlines()
-    assert any("are you sure? (1)" in row and "Brings up" in row for row in rows) is beside
-
-
 @pytest.mark.terminal(*WIDE)
 async def test_another_theme_is_another_look_at_once(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
@@ -429,10 +371,8 @@ async def test_another_theme_is_another_look_at_once(theatre: Theatre, pilot: Pi
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_a_message_of_another_model_says_so(
-    theatre: Theatre, pilot: Pilot, size: tuple[int, int]
-) -> None:
+@pytest.mark.terminal(*NARROW)
+async def test_a_message_of_another_model_says_so(theatre: Theatre, pilot: Pilot) -> None:
     await theatre.prepare()
     take = await theatre.begin()
     for speaker, text, other in (
