@@ -90,7 +90,7 @@ SCREENS: Final = {
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
     "definition": "tui.screens.cards:open_definition",
-    "filter": "tui.screens.line_dialogs:FilterScreen",
+    "filter": "tui.screens.line_dialogs:ask_filter",
     "find": "tui.screens.line_dialogs:FindScreen",
     "help": "tui.screens.cards:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",

@@ -29,7 +29,7 @@ from tui.screens.dialogs import (
     ask_how_to_stop,
     ask_name,
 )
-from tui.screens.line_dialogs import CommandScreen, FilterScreen, FindScreen
+from tui.screens.line_dialogs import CommandScreen, FindScreen, ask_filter
 from tui.screens.rejudge import JudgeAgainScreen
 from tui.text.ink import length
 from tui.widgets.lines import ChoiceList
@@ -53,7 +53,7 @@ def every_dialog(theatre: Theatre, pilot: Pilot) -> Iterator[Overlay[Any]]:
         ask_name(()),
         LineScreen(LineQuestion("Why?", "why", "Enter saves it", 80), "Ann"),
         CommandScreen(None, ()),
-        FilterScreen("", (), lambda _wanted: None),
+        ask_filter("", (), lambda _wanted: None),
         FindScreen("", _find),
         ask_how_to_leave(board, print, own=True)[0],
         ask_how_to_stop(board, print, own=True)[0],

@@ -15,7 +15,7 @@ from tests.approval import approve, cells_with, lines_with
 from tests.tui.theatre import Pilot, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
-from tui.screens.line_dialogs import FilterScreen
+from tui.screens.dialogs import LineScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import Views, read_views, views_file
@@ -79,7 +79,7 @@ async def test_rows_are_counted_filtered_and_sorted_by_keys(theatre: Theatre, pi
     await filtered(theatre, pilot, "colour:red")
     approve(cells_with(on_screen(pilot), "there is no"))
     await pilot.press("enter")
-    assert isinstance(pilot.app.screen, FilterScreen)
+    assert isinstance(pilot.app.screen, LineScreen)
     await theatre.press(pilot, "escape")
     assert "4 judged" in on_screen(pilot)
     await filtered(theatre, pilot, "out:fail target:stead")

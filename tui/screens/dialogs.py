@@ -308,6 +308,8 @@ class LineQuestion(NamedTuple):
     """Further lines of the question."""
     read: Callable[[str], TypedReading] | None = None
     """How a line is understood, where not all are accepted."""
+    earlier: Sequence[str] = ()
+    """Lines used before, the last one first, for the arrow keys."""
 
     def reading(self, typed: str) -> TypedReading:
         if self.read is not None:
@@ -318,11 +320,18 @@ class LineQuestion(NamedTuple):
 class LineScreen(TypingScreen[str]):
     """Returns the line without blanks around it, or None."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "earlier(1)", "an earlier line", show=False),
+        Binding("down", "earlier(-1)", "a later line", show=False),
+    ]
+
     def __init__(self, question: LineQuestion, typed: str = "") -> None:
         """`typed` stands on the line at first."""
-        asked: list[Line] = [[Piece(question.question, Ink.ACCENT)], *question.below]
-        super().__init__(question.placeholder, self._submit, typed, asked)
+        asked: list[Line] = [[Piece(question.question, Ink.ACCENT)]] if question.question else []
+        super().__init__(question.placeholder, self._submit, typed, [*asked, *question.below])
         self._asked = question
+        self._lines = [typed, *(line for line in question.earlier if line != typed)]
+        self._place = 0
         self.line.max_length = question.longest
 
     def on_mount(self) -> None:
@@ -330,6 +339,13 @@ class LineScreen(TypingScreen[str]):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         self._say_reading(message.value)
+
+    def action_earlier(self, step: int) -> None:
+        place = self._place + step
+        if 0 <= place < len(self._lines):
+            self._place = place
+            self.line.value = self._lines[place]
+            self.line.cursor_position = len(self.line.value)
 
     def _say_reading(self, typed: str) -> None:
         reading = self._asked.reading(typed)

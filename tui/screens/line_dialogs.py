@@ -18,7 +18,7 @@ from engine.errors import StoreError
 from engine.store.browsing import HELP, Filter, FilterFault, parse
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
-from tui.screens.dialogs import TypingScreen
+from tui.screens.dialogs import LineQuestion, LineScreen, TypedReading, TypingScreen
 from tui.services.palette import matching, nothing_found, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.related import AT_MOST, find, metric_names
@@ -37,57 +37,21 @@ from tui.text.ink import (
 from tui.widgets.lines import ChoiceList
 
 
-class FilterScreen(TypingScreen[str]):
-    """Its result is the filter line, or None where the filter stays as it was."""
+def ask_filter(typed: str, earlier: Sequence[str], answer: Callable[[Filter], None]) -> LineScreen:
+    """Ask for a filter line; `answer` is called with each filter that can be parsed, while it is
+    typed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "earlier", "an earlier line", show=False),
-        Binding("down", "later", "a later line", show=False),
-    ]
-
-    def __init__(
-        self, typed: str, earlier: Sequence[str], answer: Callable[[Filter], None]
-    ) -> None:
-        """`earlier` are lines used before, the last one first, for the arrow keys. `answer` is
-        called with each filter that can be parsed, while it is typed."""
-        super().__init__(
-            "which rows: outcome:fail target:… or words of the justification", self._submit, typed
-        )
-        self._lines = [typed, *(line for line in earlier if line != typed)]
-        self._place = 0
-        self._answer = answer
-
-    def on_mount(self) -> None:
-        self.say(HELP)
-
-    def on_input_changed(self, message: Input.Changed) -> None:
+    def read(line: str) -> TypedReading:
         try:
-            self._answer(parse(message.value))
+            answer(parse(line))
         except FilterFault as fault:
-            self.say(str(fault), Ink.BAD)
-        else:
-            self.say(HELP)
+            return TypedReading(str(fault), accepted=False, ink=Ink.BAD)
+        return TypedReading(HELP)
 
-    def _submit(self, typed: str) -> None:
-        """Close with the line, or say what is wrong with it."""
-        try:
-            parse(typed)
-        except FilterFault as fault:
-            self.say(str(fault), Ink.BAD)
-        else:
-            self.dismiss(" ".join(typed.split()))
-
-    def action_earlier(self) -> None:
-        self._show(self._place + 1)
-
-    def action_later(self) -> None:
-        self._show(self._place - 1)
-
-    def _show(self, place: int) -> None:
-        if 0 <= place < len(self._lines):
-            self._place = place
-            self.line.value = self._lines[place]
-            self.line.cursor_position = len(self.line.value)
+    words = "which rows: outcome:fail target:… or words of the justification"
+    screen = LineScreen(LineQuestion("", words, "", read=read, earlier=earlier), typed)
+    screen.add_class("-bottom")
+    return screen
 
 
 PALETTE_WIDTH: Final = 100

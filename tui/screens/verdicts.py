@@ -224,7 +224,7 @@ class VerdictsScreen(ListScreen, inherit_bindings=False):
             if typed is None:
                 self._want(before)
             else:
-                self.show_only(typed)
+                self.show_only(" ".join(typed.split()))
 
         earlier = self.shell.preferences.views.lines
         self.shell.navigator.ask_filter(self._state.typed, earlier, self._want, decided)
