@@ -156,7 +156,7 @@ async def test_a_failure_is_tried_again_or_dismissed_until_it_fails_anew(
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_last_words_of_200_conversations_are_few_bytes(
     theatre: Theatre, tmp_path: Path, size: tuple[int, int]
 ) -> None:

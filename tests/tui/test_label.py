@@ -119,10 +119,7 @@ def secrets(place: Place) -> Iterator[str]:
             yield from (verdict.justification[:24] for verdict in reader.verdicts(take.seq))
 
 
-@pytest.mark.parametrize("size", [SMALL, (120, 40)])
-def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
-    place: Place, size: tuple[int, int]
-) -> None:
+def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(place: Place) -> None:
     hidden = [secret for secret in secrets(place) if secret]
     frames: list[str] = []
 
@@ -134,7 +131,7 @@ def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
         frames.append(await press(pilot, "p", "p", "4", "5", "slash", "i", "colon", "escape"))
         await pilot.press("enter", "c")
 
-    play(sample_of(place), script, size)
+    play(sample_of(place), script)
     assert "reply 1" in frames[0]
     seen = words("\n".join(frames))
     assert [one for one in hidden if words(one) in seen] == []
@@ -259,15 +256,9 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
     assert [one.take == first for one in given(place)] == [False]
 
 
-def test_whatever_a_key_does_here_has_a_name_of_its_own_in_the_palette(place: Place) -> None:
-    async def script(pilot: Pilot) -> None:
-        assert_keys_have_names(pilot)
-
-    play(PersonSample.open(session_of(place), "giving-in", "ann", 4, "7", new=False), script)
-
-
 def test_the_footer_under_a_dialog_stays_as_it_was(place: Place) -> None:
     async def script(pilot: Pilot) -> None:
+        assert_keys_have_names(pilot)
         before = footer(pilot)
         assert "q quit" in before
         await pilot.press("question_mark")

@@ -35,7 +35,40 @@ def row_of(scenario: int, target: str) -> WorkRow:
     return WorkRow(BENCHMARK, f"m01_s{scenario:03d}_v01__{target}")
 
 
-async def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre, pilot: Pilot) -> None:
+def offered(pilot: Pilot, typed: str = "") -> set[str]:
+    """The names that the palette lists."""
+    known = commands(pilot.app, pilot.app.screen)
+    return {command.name for command in matching(known, typed)}
+
+
+@pytest.mark.terminal(80, 24)
+async def test_where_nothing_failed_no_key_does_anything_until_something_fails(
+    theatre: Theatre, pilot: Pilot
+) -> None:
+    await theatre.prepare()
+    await theatre.judge(await theatre.play(), passed=True)
+    await theatre.open(pilot, "3", "right_curly_bracket")
+    assert "[Verdicts]" in on_screen(pilot)
+    await theatre.open(pilot, "X")
+    assert "[All]" in on_screen(pilot)
+    assert "nothing failed" not in on_screen(pilot)
+    assert "Nothing has failed." in on_screen(pilot)
+    assert "pane" not in on_screen(pilot).splitlines()[-1]
+    assert not {"try again", "all again", "mark"} & offered(pilot)
+    assert "try again" in offered(pilot, "try again")
+    await pilot.press("a", "A", "space", "enter", "j")
+    assert theatre.link.requests == []
+    await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
+    # ten times what the list took to be made, however slow the machine
+    await theatre.tick(pilot, 600)
+    await theatre.tick(pilot)
+    assert "1 failed" in on_screen(pilot)
+    assert {"try again", "all again"} <= offered(pilot)
+
+
+async def test_failures_are_grouped_by_kind_with_what_to_do_and_lead_to_conversations(
+    theatre: Theatre, pilot: Pilot
+) -> None:
     await some_failures(theatre)
     await theatre.open(pilot, "3", "X")
     shown = on_screen(pilot)
@@ -44,11 +77,33 @@ async def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre, pi
     approve(lines_with(shown, "▾ 2 the provider has", "▾ 1 the answer had"))
     assert str(row_of(1, TARGETS[0]).unit) in shown
     assert "Try again later" in told(pilot)
+    rows = [line for line in shown.splitlines() if "✗ simulate" in line]
+    assert ["as above" in row for row in rows] == [False, True]
 
     await theatre.press(pilot, "enter")
     approve(lines_with(on_screen(pilot), "▸ 2 the provider has"))
     await theatre.press(pilot, "down", "down")
     assert SHAPELESS in told(pilot)
+    await theatre.press(pilot, "home", "enter", "j", "enter")
+    assert isinstance(pilot.app.screen, ConversationScreen)
+    assert "m01_s001_v01__steadfast" in on_screen(pilot)
+    await theatre.press(pilot, "q")
+    assert "3 failed" in on_screen(pilot)
+
+    # one that is tried again goes, and the cursor stays on its row
+    await pilot.press("j")
+    unit = row_of(1, TARGETS[0]).unit
+    await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
+    await theatre.tick(pilot, 600)
+    await theatre.tick(pilot)
+    assert "2 failed" in on_screen(pilot)
+    assert row_of(2, TARGETS[0]).unit in told(pilot)
+    take = await theatre.play(2, TARGETS[1])
+    refused = "401: the key was refused"
+    await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
+    await theatre.tick(pilot, 600)
+    await theatre.tick(pilot)
+    approve(lines_with(on_screen(pilot), "3 failed  2 may pass"))
 
 
 async def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_reasons(
@@ -69,24 +124,6 @@ async def test_rows_of_several_benchmarks_are_told_apart_and_a_group_tells_its_r
     assert places == {BENCHMARK, "another"}
     await theatre.press(pilot, "end", "up", "up")
     assert f"2× {SHAPELESS}" in told(pilot)
-
-
-async def test_rows_of_several_benchmarks_are_told_apart_in_groups_of_their_own(
-    theatre: Theatre,
-    pilot: Pilot,
-) -> None:
-    await theatre.prepare()
-    theatre.watch.benchmarks = [
-        *theatre.watch.benchmarks,
-        replace(theatre.watch.benchmarks[0], name="another"),
-    ]
-    unit = f"m01_s001_v01__{TARGETS[1]}"
-    await theatre.move(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], SHAPELESS)
-    row = moved(Stage.EVALUATE, unit, State.FAILED, TARGETS[1], "a: 429: rate limit")
-    await theatre.write(replace(row, benchmark="another"))
-    await theatre.open(pilot, "3", "X")
-    lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
-    approve([line for line in lines if line.startswith(f"✗ evaluate {unit} ")])
 
 
 async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
@@ -118,18 +155,6 @@ async def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(
     lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
     assert "2 marked" in lines[0]
     approve([line for line in lines if line.startswith("▸ ")])
-
-
-async def test_enter_opens_the_conversation_that_failed_and_q_leads_back(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await some_failures(theatre)
-    await theatre.open(pilot, "3", "X")
-    await theatre.press(pilot, "j", "enter")
-    assert isinstance(pilot.app.screen, ConversationScreen)
-    assert "m01_s001_v01__steadfast" in on_screen(pilot)
-    await theatre.press(pilot, "q")
-    assert "3 failed" in on_screen(pilot)
 
 
 async def test_a_failure_tells_how_its_calls_went_the_newest_first(
@@ -197,31 +222,6 @@ async def test_one_the_marked_a_group_or_all_are_tried_again(
     assert set(theatre.link.commands) == {Command.RETRY}
 
 
-async def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await some_failures(theatre)
-    await theatre.open(pilot, "3", "X")
-    await pilot.press("j", "j")
-    unit = row_of(1, TARGETS[0]).unit
-    await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
-    await theatre.tick(pilot)
-    await theatre.tick(pilot)
-    assert "2 failed" in on_screen(pilot)
-    assert row_of(2, TARGETS[0]).unit in told(pilot)
-
-
-async def test_the_head_counts_what_may_pass_where_other_rows_need_a_change(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await some_failures(theatre)
-    take = await theatre.play(2, TARGETS[1])
-    refused = "401: the key was refused"
-    await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], refused)
-    await theatre.open(pilot, "3", "X")
-    approve(lines_with(on_screen(pilot), "4 failed  3 may pass"))
-
-
 def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
     theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
 
@@ -234,31 +234,6 @@ def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
         assert theatre.link.requests == [Request(Command.UNPARK, target=TARGETS[0])]
 
     theatre.perform(script)
-
-
-async def test_the_verdicts_lead_to_what_failed_by_the_same_key(
-    theatre: Theatre, pilot: Pilot
-) -> None:
-    await theatre.prepare()
-    await theatre.judge(await theatre.play(), passed=True)
-    unit = f"m01_s002_v01__{TARGETS[0]}"
-    await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[0], SHAPELESS)
-    await theatre.open(pilot, "3", "right_curly_bracket")
-    assert "[Verdicts]" in on_screen(pilot)
-    await theatre.open(pilot, "X")
-    assert "[All]" in on_screen(pilot)
-    assert "1 failed" in on_screen(pilot)
-
-
-@pytest.mark.terminal(80, 24)
-async def test_nothing_failed_is_said(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    await theatre.open(pilot, "3", "X")
-    assert "nothing failed" not in on_screen(pilot)
-    assert "Nothing has failed." in on_screen(pilot)
-    assert "pane" not in on_screen(pilot).splitlines()[-1]
-    await pilot.press("a", "A", "space", "enter", "j")
-    assert theatre.link.requests == []
 
 
 def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
@@ -358,11 +333,8 @@ def footer_text(footer: KeyLine) -> str:
     return "".join(piece.text for piece in footer.row(0))
 
 
-@pytest.mark.parametrize("ends", [False, True])
 async def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
-    theatre: Theatre,
-    pilot: Pilot,
-    ends: bool,
+    theatre: Theatre, pilot: Pilot
 ) -> None:
     """Keys of one packet, the end of the run among them, and another size of the terminal."""
     await some_failures(theatre)
@@ -370,7 +342,7 @@ async def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
     for packet, size in (("32", (80, 24)), ("232", (120, 40)), ("2323212", (60, 20))):
         for each in packet:
             pilot.app.post_message(events.Key(each, each))
-        if ends:
+        if len(packet) > 2:
             await theatre.note(NoteKind.RUN_ENDED)
             theatre.link.state = EngineState.STOPPED
         await pilot.resize_terminal(*size)
@@ -388,33 +360,3 @@ async def test_the_footer_is_that_of_the_screen_however_fast_one_got_there(
         await theatre.tick(pilot)
         assert footer_text(anew) == footer_text(footer) == shown
         await anew.remove()
-
-
-async def test_a_reason_that_rows_share_is_shown_once(theatre: Theatre, pilot: Pilot) -> None:
-    await theatre.prepare()
-    for target in TARGETS:
-        unit = f"m01_s001_v01__{target}"
-        await theatre.move(Stage.EVALUATE, unit, State.FAILED, target, SHAPELESS)
-    await theatre.open(pilot, "3", "X")
-    rows = [line for line in on_screen(pilot).splitlines() if "✗ evaluate" in line]
-    assert [SHAPELESS[:20] in row for row in rows] == [True, False]
-    assert "as above" in rows[1]
-
-
-def test_the_palette_lists_what_would_do_nothing_now_only_if_it_is_typed(theatre: Theatre) -> None:
-    def names(pilot: Pilot, typed: str = "") -> set[str]:
-        known = commands(pilot.app, pilot.app.screen)
-        return {command.name for command in matching(known, typed)}
-
-    async def script(pilot: Pilot) -> None:
-        await theatre.prepare()
-        await theatre.open(pilot, "3", "X")
-        assert not {"try again", "all again", "mark"} & names(pilot)
-        assert "try again" in names(pilot, "try again")
-        await theatre.end(await theatre.begin(1), StopReason.TARGET_FAILED)
-        # ten times what the list took to be made, however slow the machine
-        await theatre.tick(pilot, 600)
-        await theatre.tick(pilot)
-        assert {"try again", "all again"} <= names(pilot)
-
-    theatre.perform(script)
