@@ -83,6 +83,7 @@ class CommandScreen(TypingScreen[PaletteCommand]):
         self._shell = shell
         self._commands = commands
         self._found: Sequence[PaletteCommand] = ()
+        self._found_ids: Sequence[PaletteCommand] = ()
         self._found_for: str | None = None
         """The line for which the list is complete, ids included."""
         self._lines: Sequence[Line] = ()
@@ -99,7 +100,10 @@ class CommandScreen(TypingScreen[PaletteCommand]):
         self._draw()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        self._show(matching(self._commands, message.value))
+        # the ids found before stay until others are found, or the list would flicker at each key
+        typed = message.value.strip().casefold()
+        stay = [found for found in self._found_ids if typed and typed in found.name.casefold()]
+        self._show([*matching(self._commands, message.value), *stay])
         self.run_worker(self._answer(message.value), group="answer", exclusive=True)
 
     def on_cursor_view_opened(self) -> None:
@@ -129,12 +133,12 @@ class CommandScreen(TypingScreen[PaletteCommand]):
     async def _answer(self, typed: str) -> None:
         named = matching(self._commands, typed)
         try:
-            ids = await self._ids(typed.strip())
+            self._found_ids = await self._ids(typed.strip())
         except StoreError as error:
             self.say(one_line(str(error)), Ink.BAD)
             return
         self._found_for = typed
-        self._show([*named, *ids])
+        self._show([*named, *self._found_ids])
 
     async def _ids(self, typed: str) -> list[PaletteCommand]:
         fewest, most = (FEWEST, MOST_IDS) if self._commands else (1, AT_MOST)
