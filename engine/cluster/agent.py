@@ -45,12 +45,9 @@ from engine.trust import NOWHERE
 
 MOST_AT_ONCE: Final = 500
 """The most concurrent calls of one agent: one core can receive about a thousand streams."""
-ENDS_S: Final = 0.02
-"""How long an ended call waits for others, to be reported together."""
-TEXT_S: Final = 0.1
-"""The interval between reports about calls that go on, each as costly as several words."""
-MOST_PIECES: Final = 1000
-"""The most pieces of text in a second: with more calls, reports are larger and less frequent."""
+REPORT_S: Final = 0.05
+"""How long what is heard waits for more, to be reported together: each report is as costly as
+several words."""
 _NOWHERE: Final = Path("/nonexistent")
 
 
@@ -67,78 +64,52 @@ class _ResolvedRequest:
 
 @dataclass(slots=True)
 class _ReportQueue:
-    """Collects what is to be reported, and decides when."""
+    """Collects what is to be reported, and says when."""
 
-    _heard: dict[int, CallNews] = field(default_factory=dict)
-    _probes: dict[int, bool] = field(default_factory=dict)
-    _urgent: set[int] = field(default_factory=set)
-    _due: float = float("inf")
-    _text_due: float = float("inf")
-    _spoken: int = 0
-    """The number of calls in the last report of text."""
-    _sooner: asyncio.Event = field(default_factory=asyncio.Event)
+    _heard: AgentReport = field(default_factory=AgentReport)
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
+    _timer: asyncio.TimerHandle | None = None
 
-    def _report_by(self, at: float) -> None:
-        if at < self._due:
-            self._due = at
-            self._sooner.set()
-
-    def _news_of(self, number: int) -> CallNews:
-        return self._heard.setdefault(number, CallNews())
+    def news(self, number: int) -> CallNews:
+        """What is to be reported of a call, soon."""
+        self._report_within(REPORT_S)
+        return self._heard.calls.setdefault(number, CallNews())
 
     def text(self, number: int, words: str | None) -> None:
-        news = self._news_of(number)
+        news = self.news(number)
         if words is None:
             news.text, news.voided = "", True
         else:
             news.text += words
-        self._report_soon()
-
-    def _report_soon(self) -> None:
-        if self._text_due == float("inf"):
-            wait_s = max(TEXT_S, self._spoken / MOST_PIECES)
-            self._text_due = asyncio.get_running_loop().time() + wait_s
-            self._report_by(self._text_due)
 
     def accepted(self, number: int) -> None:
-        self._news_of(number).accepted = True
-        self._report_soon()
-
-    def ended(self, number: int, outcome: CallOutcome) -> None:
-        self._news_of(number).outcome = outcome
-        self._urgent.add(number)
-        self._report_by(asyncio.get_running_loop().time() + ENDS_S)
+        self.news(number).accepted = True
 
     def probed(self, number: int, *, answers: bool) -> None:
-        self._probes[number] = answers
-        self._report_by(asyncio.get_running_loop().time())
+        self._heard.probes[number] = answers
+        self._report_within(0.0)
 
     def forget(self, number: int) -> None:
-        self._heard.pop(number, None)
-        self._urgent.discard(number)
+        self._heard.calls.pop(number, None)
+
+    def _report_within(self, seconds: float) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(seconds, self._due.set)
 
     async def wait_until_due(self, wait_s: float) -> None:
         """Wait until there is something to report, at most `wait_s` seconds."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + wait_s
-        while (left := min(self._due, end) - loop.time()) > 0:
-            self._sooner.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._sooner.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._due.wait()
 
     def take_report(self) -> AgentReport:
-        """Take what is due: everything, or only ended calls if text is not due yet."""
-        now = asyncio.get_running_loop().time()
-        if now >= self._text_due:
-            calls, self._heard, self._text_due = self._heard, {}, float("inf")
-            self._spoken = len(calls)
-        else:
-            calls = {number: self._heard.pop(number) for number in self._urgent}
-        self._urgent.clear()
-        self._due = self._text_due
-        probes, self._probes = self._probes, {}
-        return AgentReport(calls, probes)
+        """Take all that is to be reported."""
+        if self._timer is not None:
+            self._timer.cancel()
+        report, self._heard, self._timer = self._heard, AgentReport(), None
+        self._due.clear()
+        return report
 
 
 class Agent:
@@ -252,7 +223,7 @@ class Agent:
 
     def _ended(self, number: int, outcome: CallOutcome) -> None:
         if self._outbox is not None and not self._lapsed:
-            self._outbox.ended(number, outcome)
+            self._outbox.news(number).outcome = outcome
 
     async def _probe(self, number: int, host_port: HostPort) -> None:
         answers = await ConnectionPool.accepts_connection(host_port)

@@ -21,7 +21,7 @@ from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.local_models import model_file
 from engine.providers.accounts import Accounts
-from engine.providers.batches.queue import CancellableLedger, ModelBatches
+from engine.providers.batches.queue import BatchLedger, ModelBatches
 from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,
@@ -361,7 +361,7 @@ class ModelOpener:
     on_note: Callable[[str], None]
     given: GivenValues | None = None
     """What agents are told of keys; None where this process makes the requests."""
-    ledger: CancellableLedger | None = None
+    ledger: BatchLedger | None = None
     """What is known of batches; None where none are made."""
     _servers: dict[Path, tuple[LocalServer, Accounts]] = field(default_factory=dict, init=False)
     """The servers of local models by the file of each."""

@@ -223,33 +223,9 @@ NEW_OBJECTS: Final = 10_000
 are freed without it."""
 
 
-@dataclass(slots=True)
-class JsonFallback:
-    """How often asking for JSON in the prompt helped after a server had ignored the schema."""
-
-    helped: int = 0
-    failed: int = 0
-    """If more often than it helped, the model writes prose however it is asked."""
-
-
 FILTERED_IN_A_ROW: Final = 10
 """Conversations of which a model's filter withholds a reply, and of no other between, after which
 it is parked: the account may be blocked, which only a person can know."""
-
-
-@dataclass(slots=True)
-class FilteredReplies:
-    """Conversations of which a model's filter has withheld a reply since the last that it let
-    through. Several replies of one conversation are one: what it flags stays in the transcript."""
-
-    conversations: set[object] = field(default_factory=set)
-    is_expected: bool = False
-    """Whether a person has said to go on."""
-
-    def add(self, conversation: object) -> bool:
-        """Count a withheld reply; return whether a person should be asked."""
-        self.conversations.add(conversation)
-        return len(self.conversations) >= FILTERED_IN_A_ROW and not self.is_expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +246,21 @@ class ModelState:
     limiter: Limiter
     parking: Parking | None = None
     history: ModelHistory = field(default_factory=ModelHistory)
-    filtered: FilteredReplies = field(default_factory=FilteredReplies)
+    filtered: set[object] = field(default_factory=set)
+    """Conversations of which its filter has withheld a reply since the last that it let through.
+    Several replies of one conversation are one: what it flags stays in the transcript."""
+    filter_expected: bool = False
+    """Whether a person has said to go on though its filter withholds replies."""
     noted: set[str] = field(default_factory=set)
     """What was noted of how it answers."""
     explains: bool = False
     """Whether it gives a reason for the end of a reply."""
     doubts: int = 0
     """How often in a row a guess about it has helped."""
-    fallback: JsonFallback = field(default_factory=JsonFallback)
+    helped: int = 0
+    """How often asking for JSON in the prompt helped after it had ignored the schema."""
+    not_helped: int = 0
+    """If more often than it helped, it writes prose however it is asked."""
 
 
 @dataclass(slots=True)
@@ -315,7 +298,7 @@ class Account:
         """Allow calls again, after a person said that the reason is gone."""
         state = self.model(model)
         if state.parking is not None:
-            state.filtered.is_expected |= state.parking.by_filter
+            state.filter_expected |= state.parking.by_filter
             state.parking = None
 
     async def learn_slots(self, server: str) -> None:

@@ -130,13 +130,6 @@ class Window:
                 self._shrink()
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Permission to have one request in flight."""
-
-    mark: int
-
-
 class Cooldown:
     """The time until which a server asks for no requests."""
 
@@ -176,7 +169,7 @@ class Limiter:
         self._own = Cooldown(clock)
         self._shared = shared or Cooldown(clock)
         self._tickets = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[Slot]]] = []
+        self._waiting: list[tuple[int, int, asyncio.Future[int]]] = []
         self._pushed = 0
 
     @property
@@ -193,8 +186,9 @@ class Limiter:
         """Admit none of these requests for so many seconds."""
         self._own.close_for(seconds)
 
-    async def enter(self, ticket: int) -> Slot:
-        """Wait for admission. The slot must be returned with `leave` in any case."""
+    async def enter(self, ticket: int) -> int:
+        """Wait for permission to have one request in flight, which must be returned with `leave` in
+        any case."""
         while True:
             while (wait := self.closed_for_s) > 0:
                 await self._sleep(wait)
@@ -210,15 +204,15 @@ class Limiter:
         self.window.accepted()
         self._admit()
 
-    def leave(self, slot: Slot, signal: Signal) -> None:
+    def leave(self, slot: int, signal: Signal) -> None:
         """Return the slot of a request that has ended. `signal` adjusts the window."""
-        self.window.ended(slot.mark, signal)
+        self.window.ended(slot, signal)
         self._admit()
 
-    async def _wait_for_slot(self, ticket: int) -> Slot:
+    async def _wait_for_slot(self, ticket: int) -> int:
         if not self._waiting and self.window.has_room:
-            return Slot(self.window.started())
-        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+            return self.window.started()
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._pushed += 1
         # a heap, not a queue: a call that is retried comes back with its old ticket, ahead of later
         # ones. The middle item breaks ties, as futures cannot be compared
@@ -236,7 +230,7 @@ class Limiter:
         while self._waiting and (self._waiting[0][2].done() or self.window.has_room):
             _, _, future = heapq.heappop(self._waiting)
             if not future.done():
-                future.set_result(Slot(self.window.started()))
+                future.set_result(self.window.started())
 
 
 BEGIN_AT_ONCE: Final = 16

@@ -15,6 +15,7 @@ from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.identity import BATCH_ROUTE
 from engine.providers.accounts import (
+    FILTERED_IN_A_ROW,
     Account,
     Accounts,
     AgentSlot,
@@ -370,15 +371,17 @@ class _Call:
         all of them."""
         known = self._model.filtered
         if finish is not Finish.CONTENT_FILTER:
-            known.conversations.clear()
-        elif known.add(self.ask.session or self.ask.messages):
+            known.clear()
+            return
+        known.add(self.ask.session or self.ask.messages)
+        if len(known) >= FILTERED_IN_A_ROW and not self._model.filter_expected:
             words = (
-                f"the provider's filter withheld the replies in {len(known.conversations)} "
+                f"the provider's filter withheld the replies in {len(known)} "
                 f"conversations in a row, so the account may be blocked {PARKED}; ask the "
                 "provider, or call it again if it does that with such scenarios)"
             )
             self._model.parking = Parking(words, by_filter=True)
-            known.conversations.clear()
+            known.clear()
 
     def _report(self, outcome: str, result: CallResult, began: float) -> None:
         failure, first = result.failure, result.reply.first_token_at
@@ -540,20 +543,20 @@ class _Call:
         if self.guess is None or not self._guessed_from_prose:
             self._keep_guess()
             return
-        fallback = self._model.fallback
+        model = self._model
         if _is_json(result.text):
-            fallback.helped += 1
+            model.helped += 1
         else:
-            fallback.failed += 1
-        if fallback.helped >= GUESSES_TO_KEEP and fallback.helped > fallback.failed:
+            model.not_helped += 1
+        if model.helped >= GUESSES_TO_KEEP and model.helped > model.not_helped:
             self._remember(self.guess)
         self.guess = None
 
     def _ignored_schema(self, result: CallResult) -> bool:
         """Whether the server was asked to enforce a schema, and did not. False once asking in the
         prompt has failed to help twice."""
-        fallback = self._model.fallback
-        hopeless = fallback.failed >= GUESSES_TO_KEEP and fallback.failed >= fallback.helped
+        model = self._model
+        hopeless = model.not_helped >= max(GUESSES_TO_KEEP, model.helped)
         prose_came = result.finish is Finish.STOP and not _is_json(result.text)
         return self._asks_for_form and prose_came and not hopeless
 

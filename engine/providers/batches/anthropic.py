@@ -24,7 +24,6 @@ from engine.providers.batches.queue import (
     Batch,
     Placed,
     ResultLine,
-    Unsure,
 )
 
 _BEFORE: Final = timedelta(minutes=10)
@@ -69,9 +68,8 @@ class AnthropicBatches:
             once = self._client.with_options(max_retries=0)
             return _placed(await once.messages.batches.create(requests=requests))
 
-    async def find(self, batch: Batch, known: Collection[str]) -> Placed | Unsure | None:
+    async def find(self, batch: Batch, known: Collection[str]) -> Placed | None:
         """The list has times and counts only, so a batch says whose it is when it has ended."""
-        unsure: Unsure | None = None
         number = 0
         with _translated():
             async for theirs in self._client.messages.batches.list(limit=100):
@@ -84,10 +82,10 @@ class AnthropicBatches:
                     continue
                 placed = _placed(theirs)
                 if not placed.is_over:
-                    unsure = Unsure()
+                    batch.unsure = True
                 elif await self._key(placed.provider_id) == batch.key:
                     return placed
-        return unsure
+        return None
 
     async def _key(self, provider_id: str) -> str:
         if provider_id not in self._keys:

@@ -83,10 +83,6 @@ class Placed:
     """Why all of it failed."""
 
 
-class Unsure:
-    """The provider has batches of this time and size, and does not say yet whose they are."""
-
-
 @dataclass(slots=True)
 class Batch:
     """A batch of ours."""
@@ -101,6 +97,7 @@ class Batch:
     over: set[int] = field(default_factory=set)
     """The places of the calls that need no result any more."""
     unsure: bool = False
+    """Whether the provider has one of this time and size, and does not say yet whose it is."""
     look_at: float = 0.0
     pause_s: float = 0.0
 
@@ -146,8 +143,9 @@ class BatchClient(Protocol):
         """Submit calls, by our names. Sent once: a second request would be a second batch."""
         ...
 
-    async def find(self, batch: Batch, known: Collection[str]) -> Placed | Unsure | None:
-        """Find a batch that may have been submitted. `known` are the ids of others of ours."""
+    async def find(self, batch: Batch, known: Collection[str]) -> Placed | None:
+        """Find a batch that may have been submitted, or say that it is `unsure`. `known` are the
+        ids of others of ours."""
         ...
 
     async def look(self, provider_id: str) -> Placed: ...
@@ -163,6 +161,9 @@ class BatchClient(Protocol):
 
 class BatchLedger(Protocol):
     """What is on disk of batches."""
+
+    cancels: bool
+    """Whether a person asked to cancel what is out at the end."""
 
     def batches(self, place: str) -> list[Batch]:
         """All of a model that may have results that nobody has stored."""
@@ -406,16 +407,16 @@ class BatchQueue:
 
     async def _search(self, client: BatchClient, batch: Batch) -> None:
         known = {one.provider_id for one in self._batches.values() if one.provider_id is not None}
+        batch.unsure = False
         try:
             found = await client.find(batch, known)
         except BatchRefusedError as error:
             raise BatchUnseenError(f"the provider answers {error.line.status}") from None
-        batch.unsure = isinstance(found, Unsure)
         age_s = (self._clock.now() - batch.at).total_seconds()
         if isinstance(found, Placed):
             self._note(batch, found)
             batch.look_at = 0.0
-        elif found is None and age_s >= PACE.unsure_s:
+        elif not batch.unsure and age_s >= PACE.unsure_s:
             self._drop(batch, NEVER)
 
     async def _fetch(self, client: BatchClient, batch: Batch, placed: Placed) -> None:
@@ -510,18 +511,11 @@ class BatchTransport:
         """Nothing: the queue is closed by whoever opened it."""
 
 
-class CancellableLedger(BatchLedger, Protocol):
-    """What is on disk of batches, and what is to become of them at the end."""
-
-    cancels: bool
-    """Whether a person asked to cancel what is out."""
-
-
 class ModelBatches:
     """Opens a queue for each key. Belongs to one event loop; closed with the accounts."""
 
     def __init__(
-        self, ledger: CancellableLedger, accounts: Accounts, *, only_first: bool = False
+        self, ledger: BatchLedger, accounts: Accounts, *, only_first: bool = False
     ) -> None:
         """With `only_first`, whatever is asked again is not asked in a batch."""
         self.only_first = only_first

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from engine.errors import InputError
 from engine.providers.scripted.dialogue import (
     AGAIN,
     FIRST,
@@ -21,11 +19,11 @@ from engine.providers.scripted.dialogue import (
     dialogue_sheets,
     draw_text,
     passages,
-    read_sheet,
     thought_and_message,
 )
 from engine.providers.scripted.request import SeededChoices, bare
 from engine.providers.scripted.scenes import scene_opened_by
+from engine.quotes import is_one_word
 from engine.stages.gen_scenarios import combinations
 from engine.stages.simulate import roughen
 from tests.engine.providers.playing import (
@@ -40,40 +38,24 @@ pytestmark = pytest.mark.exhaustive
 SHEET = FOLDER / "own-judgement-m01.yaml"
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "told"),
-    [
-        ("{already|since", "already|since", "a brace has no partner"),
-        ("«When you imagine", "When you imagine", "a « or » has no partner"),
-        ("{answer}", "{anser}", "{anser} is neither {one|another} nor one of answer"),
-        ("    goal: To", "    gaol: To", "Extra inputs are not permitted"),
-        ("track: positive", "track: sideways", "Input should be 'positive' or 'negative'"),
-        ("      5:\n", "      6:\n", "it has the turns [2, 3, 4, 6], but needs 2 to 5"),
-        ("persona: >", "persona: [", "expected"),
-    ],
-)
-def test_a_fault_is_told_with_its_file_and_line(
-    tmp_path: Path, before: str, after: str, told: str
-) -> None:
-    path = tmp_path / "sheet.yaml"
-    path.write_text(SHEET.read_text("utf-8").replace(before, after, 1), "utf-8")
-    with pytest.raises(InputError) as raised:
-        read_sheet(path)
-    first, *_ = raised.value.problems
-    assert told in str(raised.value)
-    assert first.path == path
-    assert first.line is not None
+def every_text(sheet: DialogueSheet) -> Iterator[str]:
+    for dialogue in sheet.dialogues:
+        yield from (text for person in dialogue.people for text in person.opening)
+        yield from (text for turn in range(1, TURNS + 1) for _, text in dialogue.replies(turn))
+        for turn in dialogue.turns.values():
+            yield from (*turn.held, *turn.gave)
+        yield from (*dialogue.returns, *dialogue.reasons.shown, *dialogue.reasons.absent)
 
 
-def test_a_fault_is_told_at_the_block_that_has_it(tmp_path: Path) -> None:
-    path = tmp_path / "sheet.yaml"
-    lines = SHEET.read_text("utf-8").splitlines()
-    at = lines.index("        cave: |")
-    lines[at + 1] += " {"
-    path.write_text("\n".join(lines), "utf-8")
-    with pytest.raises(InputError) as raised:
-        read_sheet(path)
-    assert [problem.line for problem in raised.value.problems] == [at + 1]
+@pytest.mark.parametrize("sheet", dialogue_sheets(), ids=lambda sheet: sheet.metric)
+def test_nothing_of_the_notation_is_heard(sheet: DialogueSheet) -> None:
+    slots = dict.fromkeys(("answer", "under", "where", "quote"), "so")
+    for text in every_text(sheet):
+        _, heard = thought_and_message(draw_text(cue_and_text(text)[1], SeededChoices(1), **slots))
+        assert not set("{}«»[]<>|¶") & set(heard), text
+        assert not [passage for passage, _ in passages(text) if is_one_word(passage)], text
+    for dialogue in sheet.dialogues:
+        assert sorted(dialogue.turns) == list(range(2, TURNS + 1)), dialogue.id
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.providers.failures import Signal
-from engine.providers.limiter import Limiter, Slot, Window
+from engine.providers.limiter import Limiter, Window
 from tests.engine.providers.conftest import FakeTime
 
 
@@ -131,7 +131,7 @@ def test_success_between_troubles_keeps_the_window() -> None:
     assert window.limit == 40
 
 
-async def queued(limiter: Limiter, count: int) -> list[asyncio.Task[Slot]]:
+async def queued(limiter: Limiter, count: int) -> list[asyncio.Task[int]]:
     tasks = [asyncio.create_task(limiter.enter(limiter.ticket())) for _ in range(count)]
     for _ in range(3):
         await asyncio.sleep(0)
