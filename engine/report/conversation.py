@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engine.analysis.comparability import unreached_landmarks
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
-from engine.display import clean, one_line, without_long_marks
+from engine.display import clean, one_line
 from engine.jury import Counts, NotCounted, counted_verdicts
 from engine.quotes import why_not_found
 from engine.scripted import scripted_note
@@ -383,54 +383,30 @@ _ANSWERS: Final = {True: "passed", False: "failed", None: "unscored"}
 
 def escaped(text: str) -> str:
     """One line of foreign text, escaped so that Markdown shows it as it is."""
-    return _escape_line_start(_escape_markdown(clean(text.expandtabs(4))))
-
-
-def _escape_markdown(plain: str) -> str:
-    """Text with all Markdown within its lines escaped."""
+    line = clean(text.expandtabs(4))
     for sign in _ACTS:
-        if sign in plain:
-            plain = plain.replace(sign, f"\\{sign}")
+        if sign in line:
+            line = line.replace(sign, f"\\{sign}")
     # most texts have no address, which is quicker to see without the expressions
-    if "://" in plain or "www." in plain.lower():
+    if "://" in line or "www." in line.lower():
         for link in _LINKS:
-            plain = link.sub(r"\\\g<0>", plain)
-    return plain
-
-
-def _escape_line_start(line: str) -> str:
-    """A line with Markdown at its beginning escaped."""
-    if line[:1].isalpha():
-        return line
+            line = link.sub(r"\\\g<0>", line)
     rest = line.lstrip(" ")
     begins = _BEGINS.match(rest)
-    if begins is not None:
-        at = begins.end() - 1
-        rest = f"{rest[:at]}\\{rest[at:]}"
     # four blanks would begin a block of code
-    return "&nbsp;" * (len(line) - len(line.lstrip(" "))) + rest
+    blanks = "&nbsp;" * (len(line) - len(rest))
+    return blanks + (
+        rest if begins is None else f"{rest[: begins.end() - 1]}\\{rest[begins.end() - 1 :]}"
+    )
 
 
 def quoted_block(text: str) -> list[str]:
     """Foreign text as lines of a block quote that nothing in it can end; its line breaks stay."""
-    lines = _shown_lines(text)
+    lines = [escaped(line) if line.strip() else None for line in text.splitlines() or [""]]
     return [
         # a backslash at its end keeps the line from running into the next one
         ">" if line is None else f"> {line}" if follows is None else f"> {line}\\"
         for line, follows in zip(lines, [*lines[1:], None], strict=True)
-    ]
-
-
-def _shown_lines(text: str) -> list[str | None]:
-    """The escaped lines, at least one; None for a blank one."""
-    lines = text.splitlines() or [""]
-    if not all(map(str.isprintable, lines)):
-        return [escaped(line) if line.strip() else None for line in lines]
-    if not text.isascii():  # printable text is escaped all at once
-        lines = [line if line.isascii() else without_long_marks(line) for line in lines]
-    return [
-        line if line[:1].isalpha() else _escape_line_start(line) if line.strip() else None
-        for line in _escape_markdown("\n".join(lines)).split("\n")
     ]
 
 

@@ -259,18 +259,6 @@ def test_lines_of_a_message_stay_lines_and_none_leaves_its_block() -> None:
     assert quoted_block("a\nb\n\n> c") == ["> a\\", "> b", ">", r"> \> c"]
 
 
-@pytest.mark.parametrize("mark", ["\t", "\r", "\x1b", "\u2028", "\u200b", "é", "👩\u200d🚀", ""])
-def test_a_text_of_many_lines_is_escaped_as_each_of_them_is(mark: str) -> None:
-    lines = ["www.here.org", "see http://there", "   ", "2) *so* it is", "", "  # no", "end."]
-    lines.insert(3, f"before{mark}after | `a` \\ {mark}")
-    shown = [None if not line.strip() else escaped(line) for line in "\n".join(lines).splitlines()]
-    follows = [*shown[1:], None]
-    assert quoted_block("\n".join(lines)) == [
-        ">" if line is None else f"> {line}" + "\\" * (after is not None)
-        for line, after in zip(shown, follows, strict=True)
-    ]
-
-
 def test_a_folder_of_documents_waits_for_the_disk_once(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
