@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
+from typing import Any
 
 from engine.analysis.figures import Comparison, ComparisonFamily, Gap
 from engine.analysis.tallies import ScenarioTally, TargetTally
@@ -141,16 +142,24 @@ def comparison(pair: Pair, marked: Adjusted) -> Comparison:
         track=pair.track,
         left=pair.left,
         right=pair.right,
-        difference=pair.difference.estimate,
-        low=_low(marked),
-        high=_upper_bound(marked),
-        p=pair.difference.p,
-        p_adjusted=marked.p,
-        base_scenarios=pair.difference.clusters,
         rows=pair.rows,
         error=pair.difference.error,
         freedom=pair.difference.freedom,
+        **_figures(pair.difference, marked),
     )
+
+
+def _figures(difference: Difference, marked: Adjusted) -> dict[str, Any]:
+    """The figures of a `MarkedDifference`."""
+    ends = marked.interval
+    return {
+        "difference": difference.estimate,
+        "low": None if ends is None else ends.low,
+        "high": None if ends is None else ends.high,
+        "p": difference.p,
+        "p_adjusted": marked.p,
+        "base_scenarios": difference.clusters,
+    }
 
 
 def _answers_on(tallies: Mapping[str, TargetTally], track: Track | None) -> Mapping[str, Answers]:
@@ -193,22 +202,9 @@ def _gap(gap: demographics.DemographicGap, marked: Adjusted) -> Gap:
         left=gap.left,
         right=gap.right,
         target=gap.target,
-        difference=gap.difference.estimate,
-        low=_low(marked),
-        high=_upper_bound(marked),
-        p=gap.difference.p,
-        p_adjusted=marked.p,
-        base_scenarios=gap.difference.clusters,
         rows=gap.rows,
+        **_figures(gap.difference, marked),
     )
-
-
-def _low(marked: Adjusted) -> float | None:
-    return None if marked.interval is None else marked.interval.low
-
-
-def _upper_bound(marked: Adjusted) -> float | None:
-    return None if marked.interval is None else marked.interval.high
 
 
 def scored_on(tallies: Mapping[str, TargetTally], track: Track) -> list[str]:

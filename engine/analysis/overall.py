@@ -255,19 +255,21 @@ def _rankable_targets(overall: Overall, track: Track) -> list[str]:
 # What is known beside them
 
 
-def _judges(analyses: Iterable[Analysis]) -> list[JudgeInfo]:
-    judges: dict[str, JudgeInfo] = {}
+def _judges(analyses: Sequence[Analysis]) -> list[JudgeInfo]:
+    by_name: defaultdict[str, list[JudgeInfo]] = defaultdict(list)
     for analysis in analyses:
         for judge in analysis.judges:
-            before = judges.get(judge.name, JudgeInfo(judge.name, 0, 0, 0, 0))
-            judges[judge.name] = JudgeInfo(
-                judge.name,
-                max(before.passes, judge.passes),
-                before.verdicts + judge.verdicts,
-                before.unusable + judge.unusable,
-                before.counting + judge.counting,
-            )
-    return [judges[name] for name in sorted(judges)]
+            by_name[judge.name].append(judge)
+    return [
+        JudgeInfo(
+            name,
+            max(judge.passes for judge in judges),
+            sum(judge.verdicts for judge in judges),
+            sum(judge.unusable for judge in judges),
+            sum(judge.counting for judge in judges),
+        )
+        for name, judges in sorted(by_name.items())
+    ]
 
 
 def _served_by_others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
@@ -302,19 +304,19 @@ def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
 
 
 def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:
-    audits: dict[str, UserAuditResult] = {}
+    by_target: defaultdict[str, list[UserAuditResult]] = defaultdict(list)
     for analysis in analyses:
         for target, audit in analysis.user_audits.items():
-            before = audits.get(target, UserAuditResult(0, 0, 0, {}))
-            faults = Counter[FaultKind](before.faults) + Counter(audit.faults)
-            checked = [
-                n for n in (before.landmarks_checked, audit.landmarks_checked) if n is not None
-            ]
-            audits[target] = UserAuditResult(
-                before.of + audit.of,
-                before.looked_at + audit.looked_at,
-                before.invalid + audit.invalid,
-                dict(faults),
-                sum(checked) if checked else None,
-            )
-    return audits
+            by_target[target].append(audit)
+    return {target: _summed(audits) for target, audits in by_target.items()}
+
+
+def _summed(audits: Sequence[UserAuditResult]) -> UserAuditResult:
+    checked = [audit.landmarks_checked for audit in audits if audit.landmarks_checked is not None]
+    return UserAuditResult(
+        of=sum(audit.of for audit in audits),
+        looked_at=sum(audit.looked_at for audit in audits),
+        invalid=sum(audit.invalid for audit in audits),
+        faults=sum((Counter(audit.faults) for audit in audits), Counter[FaultKind]()),
+        landmarks_checked=sum(checked) if checked else None,
+    )

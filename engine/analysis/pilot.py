@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import mean
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.analysis.comparability import Exposure
 from engine.analysis.figures import MetricInfo, Outcome, Tally
@@ -20,42 +19,13 @@ _MANY: Final = 1 / 4
 """The share of conversations (or landmarks) from which on a problem is reported."""
 
 
-class DoubtKind(StrEnum):
-    """The kinds of problems of a metric as it is written and played."""
+class MetricDoubt(NamedTuple):
+    """One problem of a metric as it is written and played."""
 
-    ALL_ALIKE = "all alike"
-    NO_VERDICT = "no verdict"
-    DIVIDED = "judges disagree"
-    NOT_REACHED = "landmarks not reached"
-    NOT_CARRIED_OUT = "landmarks not carried out"
-    ENDED_EARLY = "ended early"
-    USER_MODEL = "user model"
-
-
-_FELL_OUT: Final = "the user model broke its role or repeated itself in"
-_MEND: Final[Mapping[DoubtKind, str]] = {
-    DoubtKind.ALL_ALIKE: "press harder or more gently, or ask for something that targets differ in",
-    DoubtKind.NO_VERDICT: "draw the line in the definition: what counts, and a near miss that does "
-    "not",
-    DoubtKind.DIVIDED: "draw the line in the definition, or choose another judge",
-    DoubtKind.NOT_REACHED: "plan fewer landmarks, or more `generation.turns`",
-    DoubtKind.NOT_CARRIED_OUT: "say in each landmark what the person does, not what it leads to",
-    DoubtKind.ENDED_EARLY: "look how one ended; a person who has what they want leaves",
-    DoubtKind.USER_MODEL: "choose a user model that stays in its role",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class MetricDoubt:
-    """One problem of a metric."""
-
-    kind: DoubtKind
+    kind: str
     says: str
-
-    @property
-    def remedy(self) -> str:
-        """What to do about it."""
-        return _MEND[self.kind]
+    remedy: str
+    """What to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +55,34 @@ class PilotedMetric:
         if len(tallies) > 1 and scored >= _FEWEST and passed in {0, scored}:
             how = "passed" if passed else "failed"
             yield MetricDoubt(
-                DoubtKind.ALL_ALIKE, f"all {scored} {how}: it told no target from another here"
+                "all alike",
+                f"all {scored} {how}: it told no target from another here",
+                "press harder or more gently, or ask for something that targets differ in",
             )
         reasons = ", ".join(f"{why} {count}" for why, count in self.unscored.items())
-        exposure = self.exposure
-        lost = exposure.planned - exposure.reached
-        not_carried_out = self.faults.get(FaultKind.NOT_CARRIED_OUT, 0)
-        of = self.conversations
-        for kind, count, total, says in (
-            (DoubtKind.NO_VERDICT, sum(self.unscored.values()), of, f"no verdict ({reasons}) on"),
-            (DoubtKind.DIVIDED, self.divided, of, "judges, or passes of one, disagree on"),
-            (DoubtKind.NOT_REACHED, lost, exposure.planned, "landmarks not reached:"),
-            (DoubtKind.NOT_CARRIED_OUT, not_carried_out, of, "a landmark not carried out in"),
-            (DoubtKind.ENDED_EARLY, exposure.early, of, "ended early:"),
-            (DoubtKind.USER_MODEL, self.fell_out, of, _FELL_OUT),
-        ):
+        exposure, of = self.exposure, self.conversations
+        counts = (
+            (sum(self.unscored.values()), of, f"no verdict ({reasons}) on"),
+            (self.divided, of, "judges, or passes of one, disagree on"),
+            (exposure.planned - exposure.reached, exposure.planned, "landmarks not reached:"),
+            (self.faults.get(FaultKind.NOT_CARRIED_OUT, 0), of, "a landmark not carried out in"),
+            (exposure.early, of, "ended early:"),
+            (self.fell_out, of, "the user model broke its role or repeated itself in"),
+        )
+        for (count, total, says), (kind, remedy) in zip(counts, _MEND.items(), strict=True):
             if count and count >= _MANY * total:
-                yield MetricDoubt(kind, f"{says} {count} of {total}")
+                yield MetricDoubt(kind, f"{says} {count} of {total}", remedy)
+
+
+_MEND: Final = {
+    "no verdict": "draw the line in the definition: what counts, and a near miss that does not",
+    "judges disagree": "draw the line in the definition, or choose another judge",
+    "landmarks not reached": "plan fewer landmarks, or more `generation.turns`",
+    "landmarks not carried out": "say in each landmark what the person does, not what it leads to",
+    "ended early": "look how one ended; a person who has what they want leaves",
+    "user model": "choose a user model that stays in its role",
+}
+"""The other kinds of problems, each with what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +129,13 @@ def _piloted_metric(
     played: Sequence[Outcome],
     faults: Mapping[ConversationKey, frozenset[FaultKind]],
 ) -> PilotedMetric:
-    targets = dict.fromkeys(outcome.key.target_id for outcome in played)
+    passed, scored = Counter[str](), Counter[str]()
+    for outcome in played:
+        passed[outcome.key.target_id] += outcome.passed is True
+        scored[outcome.key.target_id] += outcome.passed is not None
     return PilotedMetric(
         metric=metric,
-        targets={
-            target: Tally(
-                sum(
-                    outcome.passed is True for outcome in played if outcome.key.target_id == target
-                ),
-                sum(
-                    outcome.passed is not None
-                    for outcome in played
-                    if outcome.key.target_id == target
-                ),
-            )
-            for target in targets
-        },
+        targets={target: Tally(passed[target], scored[target]) for target in scored},
         conversations=len(played),
         unscored=Counter(outcome.unscored for outcome in played if outcome.unscored is not None),
         divided=sum(

@@ -12,7 +12,7 @@ import pytest
 
 from engine.analysis.comparability import ExposedConversation
 from engine.analysis.figures import CastVote, Outcome
-from engine.analysis.pilot import DoubtKind, MetricDoubt, pilot
+from engine.analysis.pilot import MetricDoubt, pilot
 from engine.benchmark import ConversationKey, Stage, Track
 from engine.checks import FaultKind
 from engine.cli.pricing import within_budget
@@ -111,7 +111,7 @@ def outcome(number: int, target: str = "one", **changed: Any) -> Outcome:
     )
 
 
-def doubts(*outcomes: Outcome, faults: FaultKind | None = None) -> dict[DoubtKind, MetricDoubt]:
+def doubts(*outcomes: Outcome, faults: FaultKind | None = None) -> dict[str, MetricDoubt]:
     broken = frozenset() if faults is None else frozenset({faults})
     of = {outcomes[0].key: broken}
     [first, second] = pilot(METRICS, outcomes, of, {}).metrics
@@ -121,7 +121,7 @@ def doubts(*outcomes: Outcome, faults: FaultKind | None = None) -> dict[DoubtKin
 
 def test_a_metric_on_which_all_come_out_alike_tells_no_target_from_another() -> None:
     four = [outcome(number, target) for number in (1, 2) for target in ("one", "two")]
-    approve(doubts(*four)[DoubtKind.ALL_ALIKE].says)
+    approve(doubts(*four)["all alike"].says)
     assert not doubts(*four[:3], replace(four[3], passed=False))
     assert not doubts(*four[:2])  # of so few, that is likely anyway
     assert not doubts(*(outcome(number) for number in range(1, 5)))  # of one target
@@ -130,11 +130,13 @@ def test_a_metric_on_which_all_come_out_alike_tells_no_target_from_another() -> 
 def test_each_thing_that_stands_against_a_metric_is_said_with_its_count() -> None:
     said = []
     divided = (CastVote("a", 0, True), CastVote("b", 0, False))
-    changes: Mapping[DoubtKind, dict[str, Any]] = {
-        DoubtKind.NO_VERDICT: {"passed": None, "unscored": "cannot tell"},
-        DoubtKind.DIVIDED: {"votes": divided},
-        DoubtKind.ENDED_EARLY: {"exposed": ExposedConversation(early=True, planned=2, reached=2)},
-        DoubtKind.NOT_REACHED: {"exposed": ExposedConversation(early=False, planned=2, reached=0)},
+    changes: Mapping[str, dict[str, Any]] = {
+        "no verdict": {"passed": None, "unscored": "cannot tell"},
+        "judges disagree": {"votes": divided},
+        "ended early": {"exposed": ExposedConversation(early=True, planned=2, reached=2)},
+        "landmarks not reached": {
+            "exposed": ExposedConversation(early=False, planned=2, reached=0)
+        },
     }
     for kind, changed in changes.items():
         found = doubts(outcome(1, **changed), outcome(2), outcome(3))
@@ -143,9 +145,9 @@ def test_each_thing_that_stands_against_a_metric_is_said_with_its_count() -> Non
         assert not doubts(outcome(1, **changed), *(outcome(number) for number in range(2, 9)))
     approve("\n".join(said))
     for fault, kind in (
-        (FaultKind.NOT_CARRIED_OUT, DoubtKind.NOT_CARRIED_OUT),
-        (FaultKind.ROLE_BROKEN, DoubtKind.USER_MODEL),
-        (FaultKind.REPEATED, DoubtKind.USER_MODEL),
+        (FaultKind.NOT_CARRIED_OUT, "landmarks not carried out"),
+        (FaultKind.ROLE_BROKEN, "user model"),
+        (FaultKind.REPEATED, "user model"),
     ):
         assert doubts(outcome(1), outcome(2), faults=fault).keys() == {kind}
 
