@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -18,7 +17,6 @@ from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
 from engine.store.inserts import CACHE_KB
-from engine.store.integrity import check_newest
 from engine.store.lock import WATCH_S, Leaseholder
 from engine.store.open_reader import connect, open_reader, refuse_empty, refuse_unfit
 from engine.store.reader import Reader
@@ -102,10 +100,8 @@ def open_store(
             _migrate(connection, path)
             now = _milliseconds(clock)
             lease = Leaseholder(engine or token_hex(8), path, now)
-            # a lease that was left behind says that the last engine did not end cleanly: only then
-            # is the store checked
-            check = partial(check_newest, connection, path)
-            left_over = lease.take(connection, watch_s=watch_s, check=check)
+            # a lease that was left behind says that the last engine did not end cleanly
+            left_over = lease.take(connection, watch_s=watch_s)
             undo.callback(lease.give_back, connection)
             has_its_log = left_over is None or had_log or missing == 0
             warnings = () if has_its_log else (_without_its_log(path, missing),)

@@ -13,7 +13,6 @@ from typing import Final
 
 from engine.display import plural
 from engine.errors import Problem, StoreError
-from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.connection import raw_connection
 from engine.store.filesystem import has_log, log_of
@@ -28,7 +27,6 @@ from engine.store.schema import (
     DamagedStoreError,
     check_header,
     damage_in,
-    damaged,
     migrated_copy,
     unreadable,
     version_of,
@@ -216,35 +214,6 @@ def lost_its_log(store: Path) -> bool:
         lease = reader.lease()
         return lease is not None and holder_state(lease, store) is ProcessState.GONE
     return False
-
-
-# a crash harms what was written last, and checking all of it would delay a restart
-_NEWEST: Final = 200
-_LONGEST_S: Final = 0.25
-
-
-def check_newest(connection: sqlite3.Connection, path: Path) -> None:
-    """Check the newest messages, and pages for a moment. Raises `StoreError` for a damaged store,
-    and `sqlite3.Error`."""
-    rows = connection.execute(
-        f"SELECT seq, speaker, text, digest FROM message ORDER BY seq DESC LIMIT {_NEWEST}"
-    )
-    for seq, speaker, text, digest in rows.fetchall():
-        # damage can make a value of any type of a text
-        if message_digest(speaker, str(text)) != digest:
-            raise damaged(path, f"the text of message {seq} is not the one that was stored")
-    deadline = time.monotonic() + _LONGEST_S
-    connection.set_progress_handler(lambda: time.monotonic() >= deadline, _INSTRUCTIONS)
-    try:
-        [damage] = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.Error as error:
-        if not _is_interrupted(error):
-            raise
-    else:
-        if damage != "ok":
-            raise damaged(path, damage)
-    finally:
-        connection.set_progress_handler(None, 0)
 
 
 def _is_interrupted(error: sqlite3.Error) -> bool:

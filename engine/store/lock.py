@@ -470,14 +470,11 @@ class Leaseholder:
         """The name of the engine that holds the lease."""
         return self._engine
 
-    def take(
-        self, connection: sqlite3.Connection, *, watch_s: float = WATCH_S, check: Callable[[], None]
-    ) -> Lease | None:
+    def take(self, connection: sqlite3.Connection, *, watch_s: float = WATCH_S) -> Lease | None:
         """Take the lease; return that of an engine which did not end cleanly, if there was one.
 
-        Such a lease is kept if `check` raises. Watches an engine that cannot be seen from here for
-        `watch_s` seconds. Raises `WorkspaceBusyError` if another engine is alive, `sqlite3.Error`,
-        and what `check` raises.
+        Watches an engine that cannot be seen from here for `watch_s` seconds. Raises
+        `WorkspaceBusyError` if another engine is alive, and `sqlite3.Error`.
         """
         # cheap, and needs no write lock; checked again below
         self._refuse_living(connection)
@@ -495,8 +492,6 @@ class Leaseholder:
                 # and two equal leases this far apart show none
                 watched = first is not None and time.monotonic() >= until
                 if fate is ProcessState.GONE or (fate is ProcessState.UNKNOWN and watched):
-                    if lease is not None:
-                        check()
                     self._write(connection)
                     connection.execute("COMMIT")
                     return lease

@@ -20,7 +20,6 @@ from sqlite_utils import Database
 from engine.errors import StoreError
 from engine.identity import message_digest
 from engine.store import database, integrity
-from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.filesystem import file_system, mounts_from_output, refuse_network
 from engine.store.integrity import faults
@@ -31,7 +30,7 @@ from engine.store.reader import Reader
 from engine.store.salvage import salvage
 from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION
 from tests.approval import approve
-from tests.engine.store.building import note, of_version, play, write
+from tests.engine.store.building import note, of_version, write
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0
@@ -345,37 +344,6 @@ def test_a_log_may_hold_more_than_is_known_to_be_acknowledged(path: Path) -> Non
         assert store.reader.last_seq() == int(last)
 
 
-def another_text(store: Path) -> None:
-    changed(store, "UPDATE message SET text = 'What drags you there?' WHERE seq = 3")
-
-
-def no_text(store: Path) -> None:
-    begin, required, free = (
-        "PRAGMA writable_schema = ON",
-        "text       TEXT NOT NULL,",
-        "text       TEXT,",
-    )
-    rewrite = "UPDATE sqlite_schema SET sql = replace(sql, '{}', '{}') WHERE name = 'message'"
-    changed(store, begin, rewrite.format(required, free))
-    changed(store, "UPDATE message SET text = NULL WHERE seq = 3")
-    changed(store, begin, rewrite.format(free, required))
-
-
-@pytest.mark.parametrize("harm", [another_text, no_text])
-def test_damage_is_looked_for_when_the_last_engine_did_not_end_well(
-    path: Path, harm: Callable[[Path], None]
-) -> None:
-    with open_store(path) as store:
-        play(store)
-    crashed = killed(path, ACKNOWLEDGED)
-    harm(crashed)
-    for _ in range(2):
-        with pytest.raises(StoreError, match=r"is damaged \(the text of message 3 is not the one"):
-            open_store(crashed)
-    # a repair finds as well what the killed engine had acknowledged
-    assert rows_missing(crashed) == 0
-
-
 def test_a_store_that_could_not_be_opened_is_nobodys(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,15 +358,6 @@ def test_a_store_that_could_not_be_opened_is_nobodys(
     with open_store(path) as store:
         assert store.warnings == ()
         assert write(store, note()) == [2]
-
-
-def test_a_check_that_takes_too_long_lets_the_store_be_opened(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(integrity, "_LONGEST_S", 0)
-    monkeypatch.setattr(integrity, "_INSTRUCTIONS", 1)
-    with open_store(killed(path)) as store:
-        assert write(store, note()) == [3]
 
 
 def test_a_log_without_its_store_is_not_mixed_into_a_new_one(path: Path) -> None:
