@@ -295,25 +295,25 @@ def _add_others(connection: Connection, progress: Progress) -> None:
         others[row["served"]] = others.get(row["served"], 0) + row["replies"]
 
 
+_SETTLED: Final = "state IN ('done', 'failed')"
+_ANSWERED: Final = "stage = 'simulate' AND outcome = 'answer'"
+_VERDICTS: Final = f"stage = 'evaluate' AND outcome = 'answer' AND {_TOOK} IS NOT NULL"
+_RATES: Final = {
+    "tokens": ("attempt", _SPOKEN, "1"),
+    "settled": ("state", "1", f"stage = 'simulate' AND {_SETTLED}"),
+    "judged": ("state", "1", f"stage = 'evaluate' AND {_SETTLED}"),
+    "judge_ms": ("attempt", _TOOK, _VERDICTS),
+    "calls": ("attempt", "1", _ANSWERED),
+    "call_ms": ("attempt", "duration_ms", _ANSWERED),
+}
+"""By the rate of a `TargetProgress`: the table, the amount of a row, and which rows."""
+
+
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """Add the rates of the last minutes, so that a new watcher sees the present pace at once."""
-    for name, at, tokens in _by_second(_recent(connection, "attempt", _SPOKEN)):
-        progress.target(*name).tokens.add(utc_datetime(at), tokens)
-    settled = "stage = 'simulate' AND state IN ('done', 'failed')"
-    for name, at, conversations in _by_second(_recent(connection, "state", "1", settled)):
-        progress.target(*name).settled.add(utc_datetime(at), conversations)
-    judged = "stage = 'evaluate' AND state IN ('done', 'failed')"
-    for name, at, conversations in _by_second(_recent(connection, "state", "1", judged)):
-        progress.target(*name).judged.add(utc_datetime(at), conversations)
-    verdicts = f"stage = 'evaluate' AND outcome = 'answer' AND {_TOOK} IS NOT NULL"
-    for name, at, took in _by_second(_recent(connection, "attempt", _TOOK, verdicts)):
-        progress.target(*name).judge_ms.add(utc_datetime(at), took)
-    answered = "stage = 'simulate' AND outcome = 'answer'"
-    calls = _recent(connection, "attempt", "duration_ms", answered)
-    for name, at, count in _by_second((at, name, 1) for at, name, _ in calls):
-        progress.target(*name).calls.add(utc_datetime(at), count)
-    for name, at, took in _by_second(calls):
-        progress.target(*name).call_ms.add(utc_datetime(at), took)
+    for rate, (table, amount, where) in _RATES.items():
+        for name, at, more in _by_second(_recent(connection, table, amount, where)):
+            getattr(progress.target(*name), rate).add(utc_datetime(at), more)
 
 
 def _add_lengths(connection: Connection, progress: Progress) -> None:
@@ -338,7 +338,7 @@ def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
 
 
 def _recent(
-    connection: Connection, table: str, amount: str, where: str = "1"
+    connection: Connection, table: str, amount: str, where: str
 ) -> list[tuple[int, tuple[str, str], int]]:
     """The rows of the rates' window, oldest first: the time, (benchmark, target), the amount."""
     window = round(RATE_WINDOW.total_seconds() * 1000)
