@@ -13,7 +13,7 @@ from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.errors import StoreError
 from engine.pipeline.order import budget_words
-from engine.store.filesystem import file_system, log_of, mounts_text, refuse_network
+from engine.store.filesystem import Mounts, current_mounts, file_system, log_of, refuse_network
 from engine.store.integrity import (
     LONGEST_S,
     amount_faults,
@@ -32,12 +32,12 @@ NO_SPACE: Final = 64 * 1024**2
 
 
 def store_findings(
-    path: Path, root: Path, *, mounts: str | None = None, free: int | None = None
+    path: Path, root: Path, *, mounts: Mounts | None = None, free: int | None = None
 ) -> list[Diagnostic]:
     """All findings. `mounts` and `free` (bytes) default to the system's own."""
     return [
         *(_unread(path, root) or _store(path, root)),
-        *_filesystem_diagnostics(path, mounts_text() if mounts is None else mounts),
+        *_filesystem_diagnostics(path, current_mounts() if mounts is None else mounts),
         *_space(path, free),
         _holder_diagnostic(root),
     ]
@@ -125,7 +125,7 @@ def _log(path: Path) -> Iterator[Diagnostic]:
     )
 
 
-def _filesystem_diagnostics(path: Path, mounts: str) -> Iterator[Diagnostic]:
+def _filesystem_diagnostics(path: Path, mounts: Mounts) -> Iterator[Diagnostic]:
     try:
         refuse_network(path, mounts)
     except StoreError as error:

@@ -15,7 +15,14 @@ from typing import Self
 from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.filesystem import has_log, keep_private, log_of, mounts_text, refuse_network
+from engine.store.filesystem import (
+    Mounts,
+    current_mounts,
+    has_log,
+    keep_private,
+    log_of,
+    refuse_network,
+)
 from engine.store.inserts import CACHE_KB
 from engine.store.lock import WATCH_S, Leaseholder
 from engine.store.open_reader import connect, open_reader, refuse_empty, refuse_unfit
@@ -69,18 +76,18 @@ def open_store(
     *,
     engine: str | None = None,
     clock: UtcClock = _utc_now,
-    mounts: str | None = None,
+    mounts: Mounts | None = None,
     watch_s: float = WATCH_S,
 ) -> Store:
     """Open the store for writing; create it if there is none.
 
-    The caller holds the workspace; `engine` is the name that it has there. `mounts` is text as in
-    `/proc/mounts`, which is read by default. An engine that cannot be seen from here is watched for
+    The caller holds the workspace; `engine` is the name that it has there. `mounts` are by default
+    those of the system. An engine that cannot be seen from here is watched for
     `watch_s` seconds. Raises `StoreError`, and `WorkspaceBusyError` if another engine writes this
     store.
     """
     refuse_unfit(path)
-    refuse_network(path, mounts_text() if mounts is None else mounts)
+    refuse_network(path, current_mounts() if mounts is None else mounts)
     _refuse_read_only(path)
     if not path.exists():
         create_store(path)

@@ -9,6 +9,7 @@ import re
 import sqlite3
 import stat
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,27 +21,37 @@ _NETWORK: Final = frozenset(
 )
 _MOUNTS: Final = Path("/proc/mounts")
 _TIMEOUT_S: Final = 2.0
-_MOUNT_LINE = re.compile(r"(.+) on (/.*) \((\w[\w.]*)[,)]")
+_MOUNT_LINE = re.compile(r".+ on (/.*) \((\w[\w.]*)[,)]")
 """The output of `mount` on a system without `/proc`: `what on where (kind, option, option)`."""
+_CODE: Final = re.compile(r"\\([0-7]{3})")
+"""A character of a path in `/proc/mounts`, by its octal number."""
+
+Mounts = Sequence[tuple[str, str]]
+"""Each mounted place with the type of its file system, in the order of mounting."""
 
 
-def mounts_text() -> str:
-    """Return the mounts as in `/proc/mounts`; empty if the system does not tell."""
+def current_mounts() -> Mounts:
+    """Return what is mounted; empty if the system does not tell."""
     try:
-        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        return mounts_of_linux(_MOUNTS.read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError:
-        return mounts_from_output(_mount_output())
+        return mounts_of_a_mac(_mount_output())
 
 
-def mounts_from_output(output: str) -> str:
-    """Convert the output of `mount` on a Mac into the format of `/proc/mounts`."""
-    matches = (_MOUNT_LINE.match(line) for line in output.splitlines())
-    lines = (
-        f"{_escape_field(mount[1])} {_escape_field(mount[2])} {mount[3]} - 0 0"
-        for mount in matches
-        if mount is not None
-    )
-    return "\n".join(lines)
+def mounts_of_linux(text: str) -> Mounts:
+    """Read the text of `/proc/mounts`."""
+    lines = (line.split(" ") for line in text.splitlines())
+    return [(_CODE.sub(_character, line[1]), line[2]) for line in lines if len(line) > 2]
+
+
+def _character(code: re.Match[str]) -> str:
+    return chr(int(code[1], 8))
+
+
+def mounts_of_a_mac(output: str) -> Mounts:
+    """Read the output of `mount` on a Mac."""
+    found = map(_MOUNT_LINE.match, output.splitlines())
+    return [(match[1], match[2]) for match in found if match is not None]
 
 
 def _mount_output() -> str:
@@ -58,7 +69,7 @@ def _mount_output() -> str:
     return answer.stdout
 
 
-def refuse_network(path: Path, mounts: str) -> None:
+def refuse_network(path: Path, mounts: Mounts) -> None:
     """Raise `StoreError` if `path` is on a network file system."""
     kind = file_system(path, mounts)
     if kind in _NETWORK:
@@ -69,37 +80,17 @@ def refuse_network(path: Path, mounts: str) -> None:
         )
 
 
-def file_system(path: Path, mounts: str) -> str | None:
+def file_system(path: Path, mounts: Mounts) -> str | None:
     """Return the type of the file system under `path`; None if it is unknown."""
     place = Path(os.path.realpath(path))  # unlike `resolve`, it takes a link to itself
     places = {place, *place.parents}
     deepest, kind = -1, None
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        mounted = Path(_unescaped(fields[1]))
+    for where, type_of in mounts:
+        mounted = Path(where)
         # of two mounts on the same folder the later one is visible
         if mounted in places and len(mounted.parts) >= deepest:
-            deepest, kind = len(mounted.parts), fields[2]
+            deepest, kind = len(mounted.parts), type_of
     return kind
-
-
-_CODES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
-
-
-def _unescaped(field: str) -> str:
-    # the backslash last here and first when escaping: an escaped one would be taken for the start
-    # of a code
-    for code, character in _CODES:
-        field = field.replace(code, character)
-    return field
-
-
-def _escape_field(field: str) -> str:
-    for code, character in reversed(_CODES):
-        field = field.replace(character, code)
-    return field
 
 
 def log_of(store: Path) -> Path:

@@ -670,12 +670,12 @@ def test_a_check_that_would_take_too_long_ends_without_a_verdict(tmp_path: Path)
 
 def test_a_network_disk_and_a_full_one_are_problems(clinic: Clinic) -> None:
     path = clinic.root / "crosswind.db"
-    mounts = f"server:/x {clinic.root.resolve()} nfs4 rw 0 0\n"
+    mounts = [(str(clinic.root.resolve()), "nfs4")]
     found = store_findings(path, clinic.root, mounts=mounts, free=1024)
     assert about(found, "place").state is Severity.PROBLEM
     assert "nfs4" in about(found, "place").sentence
     assert about(found, "space").state is Severity.PROBLEM
-    little = store_findings(path, clinic.root, mounts="", free=500 * 1024**2)
+    little = store_findings(path, clinic.root, mounts=[], free=500 * 1024**2)
     assert about(little, "space").state is Severity.NOTE
     assert about(little, "place").state is Severity.OK
 

@@ -21,7 +21,7 @@ from engine.errors import StoreError
 from engine.identity import message_digest
 from engine.store import database, integrity
 from engine.store.database import Store, open_store
-from engine.store.filesystem import file_system, mounts_from_output, refuse_network
+from engine.store.filesystem import file_system, mounts_of_a_mac, mounts_of_linux, refuse_network
 from engine.store.integrity import faults
 from engine.store.lock import hold_workspace
 from engine.store.migrations import MIGRATIONS
@@ -434,13 +434,13 @@ def test_the_deepest_mount_tells_the_file_system_and_the_later_of_two() -> None:
         "/mnt/far/away": "fuse.sshfs",
         "/mnt/farther": "ext4",
     }
-    assert {place: file_system(Path(place), MOUNTS) for place in kinds} == kinds
-    both = "a /mnt nfs rw 0 0\nb /mnt ext4 rw 0 0\n"
+    assert {place: file_system(Path(place), mounts_of_linux(MOUNTS)) for place in kinds} == kinds
+    both = [("/mnt", "nfs"), ("/mnt", "ext4")]
     assert file_system(Path("/mnt/x"), both) == "ext4"
 
 
 def test_a_network_file_system_is_refused_with_a_way_out(path: Path) -> None:
-    mounts = f"host:/export {path.parent.parent} nfs rw 0 0\n"
+    mounts = [(str(path.parent.parent), "nfs")]
     with pytest.raises(StoreError, match=r"network file system \(nfs\).*`store: PATH`"):
         open_store(path, mounts=mounts)
     assert not path.exists()
@@ -456,7 +456,7 @@ host:/export on /Volumes/far (nfs, nodev, nosuid)
 
 
 def test_a_mac_tells_its_file_systems_in_its_own_way() -> None:
-    mounts = mounts_from_output(MOUNT_OF_A_MAC)
+    mounts = mounts_of_a_mac(MOUNT_OF_A_MAC)
     kinds = {"/Users/me/work": "apfs", "/Volumes/my share/work": "smbfs", "/Volumes/far/w": "nfs"}
     assert {place: file_system(Path(place), mounts) for place in kinds} == kinds
     refuse_network(Path("/Users/me/work"), mounts)
