@@ -18,7 +18,7 @@ from tests.tui.hostile import write_faulty_files, write_files, write_store
 from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import TARGETS, Theatre
 
-SIZE = (180, 50)
+SIZE = (130, 40)
 WALK: tuple[tuple[str, str, str | None], ...] = (
     ("1", "targets ─", None),
     ("3}", "3 judged", None),
