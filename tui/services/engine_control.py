@@ -198,11 +198,7 @@ class EngineControl:
 
     async def _order_described(self, names: Sequence[str], act: Callable[[Order], None]) -> None:
         """Order those that are not templates any more, and name the others."""
-        try:
-            bare = await asyncio.to_thread(lambda: list(filter(self.backend.is_template, names)))
-        except CrosswindError as error:
-            self._tell(str(error), bad=True)
-            return
+        bare = await asyncio.to_thread(lambda: list(filter(self.backend.is_template, names)))
         for name in bare:
             self._tell(
                 f"{name} is not run: e on Benchmarks opens its template, to describe it", bad=True
@@ -308,13 +304,9 @@ class EngineControl:
                 self._piloting = piloting
             self._show_answer(answer)
 
-        try:
-            pilot = None
-            if not await asyncio.to_thread(self.backend.is_template, name):
-                pilot = await asyncio.to_thread(self.backend.pilot, name)
-        except CrosswindError as error:
-            self._tell(str(error), bad=True)
-            return
+        pilot = None
+        if not await asyncio.to_thread(self.backend.is_template, name):
+            pilot = await asyncio.to_thread(self.backend.pilot, name)
         if pilot is not None and pilot.is_played:
             then(pilot)
         else:
@@ -351,12 +343,7 @@ class EngineControl:
     async def _find_then(
         self, find: Callable[[str], T], name: str, then: Callable[[T], None]
     ) -> None:
-        try:
-            result = await asyncio.to_thread(find, name)
-        except CrosswindError as error:
-            self._tell(str(error), bad=True)
-        else:
-            then(result)
+        then(await asyncio.to_thread(find, name))
 
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         """Create a benchmark in the workspace, with a file to describe it in; `then` is called
@@ -364,7 +351,13 @@ class EngineControl:
         self._begin(self._make_benchmark(name, then))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self._app.run_worker(work, group="ask")
+        self._app.run_worker(self._tell_fault(work), group="ask")
+
+    async def _tell_fault(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except CrosswindError as error:
+            self._tell(str(error), bad=True)
 
     def _order_for(self, request: Request) -> Order | None:
         units = self._watch.reader.failed_units() if request.command is Command.RETRY else ()
@@ -450,12 +443,8 @@ class EngineControl:
             self._begin(self._edit_benchmark(info.name, info.definition))
 
     async def _edit_benchmark(self, name: str, path: Path) -> None:
-        try:
-            await show_file(self._app, path, editor(os.environ))
-            described = await asyncio.to_thread(self.backend.describe, name)
-        except CrosswindError as error:
-            self._tell(str(error), bad=True)
-            return
+        await show_file(self._app, path, editor(os.environ))
+        described = await asyncio.to_thread(self.backend.describe, name)
         self._watch.benchmarks = [
             replace(benchmark, title=described.title, description=described.description)
             if benchmark.name == name
@@ -465,11 +454,7 @@ class EngineControl:
         self._look()
 
     async def _make_benchmark(self, name: str, then: Callable[[], None]) -> None:
-        try:
-            await asyncio.to_thread(self.backend.make, name)
-        except CrosswindError as error:
-            self._tell(str(error), bad=True)
-            return
+        await asyncio.to_thread(self.backend.make, name)
         self._tell(f"{name} is made: e describes what it measures, then b runs it")
         then()
         await self._add_benchmarks()
