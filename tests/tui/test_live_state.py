@@ -222,7 +222,7 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     asyncio.run(theatre.prepare())
     state = LiveState(theatre.watch)
     tick(theatre, state)
-    assert text(state.asks(200)) == f" Holding steady: {theatre.watch.benchmarks[0].description}"
+    assert text(state.asks(200)) == f" {theatre.watch.benchmarks[0].description}"
     approve(text(state.asks(30)))
     assert state.measured(80) == ((), ())  # no conversation yet
     take = asyncio.run(theatre.begin())

@@ -371,13 +371,11 @@ class LiveState:
         return left, self._follow_words(rows_below)
 
     def asks(self, width: int) -> Line:
-        """The benchmark's title and the beginning of its description; empty before it is known."""
+        """The beginning of the benchmark's description, or else its title; empty before that is
+        known."""
         info = self.now.info
-        if info is None or not (info.title or info.description):
-            return ()
-        title, about = one_line(info.title), one_line(info.description)
-        begin = f"{title}: " if title and about else title
-        return fitted_line([Piece(f" {begin}", Ink.TEXT), Piece(about, Ink.MUTED)], width - 2)
+        words = "" if info is None else one_line(info.description) or one_line(info.title)
+        return fitted_line([Piece(f" {words}", Ink.TEXT)], width - 2) if words else ()
 
     def activity(self, width: int) -> tuple[tuple[Line, Line], tuple[Line, Line]]:
         """Both ends of two lines: what is going on; and what the run waits for, with its spending.
