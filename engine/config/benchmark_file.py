@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from engine.benchmark import Metric, Track, When
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
-from engine.config.values import ConfigSection, Listed, Shape, ShortName, Words
+from engine.config.values import ConfigSection, Listed, Shape, ShortName, Words, one_of_words
 from engine.config.wording import either_of, nearest_word, quotable, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
@@ -46,17 +46,6 @@ class Definition:
     """The reasons for silencing `engine.lint`: by id of a metric or scenario, then by rule."""
 
 
-def _one_of(known: Iterable[str], expected: str) -> AfterValidator:
-    def checked(word: str) -> str:
-        if word in known:
-            return word
-        meant = nearest_word(word, known)
-        hint = f"; did you mean `{meant}`?" if meant else ""
-        raise ValueError(f"found `{quotable(word)}`, expected {expected}{hint}")
-
-    return AfterValidator(checked)
-
-
 def _known_rule(word: str) -> str:
     if word in set(LintRule):
         return word
@@ -81,7 +70,7 @@ class MetricShape(_OpenShape):
     """The prefix of the ids of its scenarios and conversations."""
     name: Words = Field(description="a few words")
     """Its name in tables and on screens."""
-    type: Annotated[str, _one_of((*Track, *OLD_TRACKS), either_of(Track))] = Field(
+    type: Annotated[str, one_of_words((*Track, *OLD_TRACKS), either_of(Track))] = Field(
         description="`positive` (should be there) or `negative` (should not)"
     )
     """Whether the behaviour is wanted. The evaluator is not told."""
@@ -91,7 +80,7 @@ class MetricShape(_OpenShape):
     examples: Listed[Words] | None = Field(default=None, description="a list of short texts")
     """Sentences of an assistant that show the behaviour. The generator sees them when it writes
     scenarios; the evaluator does not."""
-    when: Annotated[str, _one_of(tuple(When), WHEN_IN_WORDS)] = Field(
+    when: Annotated[str, one_of_words(tuple(When), WHEN_IN_WORDS)] = Field(
         default=When.ANYWHERE.value, description=WHEN_IN_WORDS
     )
     """Where the behaviour must be shown: in any reply, in the last one, in one from the second

@@ -22,14 +22,19 @@ from urllib.parse import urlsplit
 from engine.benchmark import AnswerForm, name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
-from engine.config.secrets import VARIABLE, Environment, Secret, miswritten_variable
+from engine.config.secrets import (
+    VARIABLE,
+    Environment,
+    Secret,
+    miswritten_variable,
+    texts_in,
+)
 from engine.config.values import (
     KNOWN_SOURCES,
     LOCAL,
     OFFLINE,
     OFFLINE_MODELS,
     extra_body_problems,
-    texts_in,
 )
 from engine.config.wording import did_you_mean, nearest_word, quotable
 from engine.config.yaml_text import NO_BREAK_SPACE, KeyPath, YamlDocument, dotted_path

@@ -23,7 +23,7 @@ from engine.config.checks import (
     with_names_resolved,
 )
 from engine.config.faults import in_file_order, problems_of
-from engine.config.secrets import Environment, Secret, variables_in
+from engine.config.secrets import Environment, Secret, texts_with_variables, variables_in
 from engine.config.values import (
     EACH_MESSAGE,
     EFFORTS,
@@ -58,7 +58,6 @@ from engine.config.values import (
     StreamPath,
     Url,
     Words,
-    texts_with_variables,
 )
 from engine.config.wording import did_you_mean, quotable
 from engine.config.yaml_text import YamlDocument, read_yaml

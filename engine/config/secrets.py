@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self, SupportsIndex
@@ -23,16 +23,27 @@ VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MISWRITTEN: Final = re.compile(r"(?<![A-Za-z0-9$])\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)")
 
 
-def variables_in(value: object) -> tuple[str, ...]:
-    """Every variable that a text, or a structure of texts, refers to, in order of appearance."""
-    names: list[str] = []
+def texts_in(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, str]]:
+    """Every text in a structure, with its place."""
     match value:
         case str():
-            names = VARIABLE.findall(value)
+            yield at, value
         case Mapping():
-            names = [name for inner in value.values() for name in variables_in(inner)]
+            for key, inner in value.items():
+                yield from texts_in(inner, (*at, key))
         case list() | tuple():
-            names = [name for inner in value for name in variables_in(inner)]
+            for place, inner in enumerate(value):
+                yield from texts_in(inner, (*at, place))
+
+
+def texts_with_variables(value: object) -> list[str]:
+    """Every text in it that has a `${NAME}`, as it is written."""
+    return [text for _, text in texts_in(value) if VARIABLE.search(text)]
+
+
+def variables_in(value: object) -> tuple[str, ...]:
+    """Every variable that a text, or a structure of texts, refers to, in order of appearance."""
+    names = (name for _, text in texts_in(value) for name in VARIABLE.findall(text))
     return tuple(dict.fromkeys(names))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from engine.addresses import PUBLIC_ADDRESSES
 from engine.benchmark import AnswerForm, Stance, name_fault
 from engine.checks import UserAuditMode
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.wording import did_you_mean, either_of, quotable
+from engine.config.wording import either_of, nearest_word, quotable
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 from engine.json_template import FROM_HEADER, path_fault
@@ -52,36 +53,7 @@ OFFLINE_MODELS: Final = frozenset(
 OFFLINE_JUDGES: Final = frozenset({"evaluator", "evaluator-strict"})
 """The scripts that are written to judge."""
 
-KNOWN_SOURCES: Final = frozenset(
-    {
-        OFFLINE,
-        LOCAL,
-        "openai",
-        "anthropic",
-        "cerebras",
-        "cohere",
-        "deepinfra",
-        "deepseek",
-        "fireworks",
-        "gemini",
-        "google",
-        "groq",
-        "huggingface",
-        "mistral",
-        "moonshot",
-        "nvidia",
-        "openrouter",
-        "perplexity",
-        "publicai",
-        "sambanova",
-        "together",
-        "xai",
-        "llamacpp",
-        "lmstudio",
-        "ollama",
-        "vllm",
-    }
-)
+KNOWN_SOURCES: Final = frozenset({OFFLINE, LOCAL, *PUBLIC_ADDRESSES})
 """Sources whose address is known; any other needs a `base_url`."""
 
 
@@ -119,11 +91,18 @@ def _header_name(name: str) -> str:
     return name
 
 
-def _known_effort(word: str) -> str:
-    if word not in EFFORTS:
-        hint = did_you_mean(word, EFFORTS)
-        raise ValueError(f"found `{quotable(word)}`, expected one of {', '.join(EFFORTS)}; {hint}")
-    return word
+def one_of_words(known: Iterable[str], expected: str) -> AfterValidator:
+    """A validator that takes one of these words; a refusal says what is `expected`, and the nearest
+    of them."""
+
+    def checked(word: str) -> str:
+        if word in known:
+            return word
+        meant = nearest_word(word, known)
+        hint = f"; did you mean `{meant}`?" if meant else ""
+        raise ValueError(f"found `{quotable(word)}`, expected {expected}{hint}")
+
+    return AfterValidator(checked)
 
 
 def _usable_pace(value: object) -> object:
@@ -138,13 +117,6 @@ def _usable_pace(value: object) -> object:
         case _:
             pass
     raise ValueError("expected `human`, `instant`, or a number of words a second above 0")
-
-
-def _served_choice(word: str) -> str:
-    if word not in _SERVED:
-        hint = did_you_mean(word, _SERVED)
-        raise ValueError(f"found `{quotable(word)}`, expected `any` or `same`; {hint}")
-    return word
 
 
 def _one_of(words: type[StrEnum]) -> BeforeValidator:
@@ -206,12 +178,6 @@ def _call(name: str) -> str:
     return name
 
 
-def _session(word: str) -> str:
-    if word not in SESSIONS:
-        raise ValueError(f"found `{quotable(word)}`, expected `none` or `per conversation`")
-    return word
-
-
 def _session_path(where: str) -> str:
     name = where.removeprefix(FROM_HEADER)
     return _path(where) if name == where else FROM_HEADER + _header_name(name.strip())
@@ -226,15 +192,15 @@ Words = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 SourceName = Annotated[Words, AfterValidator(lambda word: word.strip().lower())]
 ShortName = Annotated[str, AfterValidator(_safe_name)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
-Effort = Annotated[str, AfterValidator(_known_effort)]
+Effort = Annotated[str, one_of_words(EFFORTS, f"one of {', '.join(EFFORTS)}")]
 GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 JsonPath = Annotated[Words, AfterValidator(_path)]
 SessionPath = Annotated[Words, AfterValidator(_session_path)]
 StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
 Call = Annotated[str, AfterValidator(_call)]
-SessionChoice = Annotated[str, AfterValidator(_session)]
-Served = Annotated[str, AfterValidator(_served_choice)]
+SessionChoice = Annotated[str, one_of_words(SESSIONS, either_of(SESSIONS))]
+Served = Annotated[str, one_of_words(_SERVED, either_of(_SERVED))]
 GivenStance = Annotated[Stance, _one_of(Stance)]
 GivenApi = Literal["chat", "responses"] | None
 RESPONSES_ONLY: Final = frozenset(
@@ -334,39 +300,11 @@ def _faults(value: object, at: KeyPath, document: YamlDocument, depth: int) -> I
             yield document.problem(at, what, hint="put it in quotes")
 
 
-def texts_in(value: object, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Every text in it, with its place."""
-    match value:
-        case str():
-            yield at, value
-        case dict():
-            for key, inner in value.items():
-                yield from texts_in(inner, (*at, key))
-        case list():
-            for place, inner in enumerate(value):
-                yield from texts_in(inner, (*at, place))
-
-
 def _open_secret(text: str, at: KeyPath, document: YamlDocument) -> Iterator[Problem]:
     if VARIABLE.search(text) is None:
         what = "this seems to be a key in plain text, and would be kept with every run"
         hint = 'put it into .env and write its variable here, as in "${NAME}"'
         yield document.problem(at, what, hint=hint)
-
-
-def texts_with_variables(value: object) -> Iterator[str]:
-    """Every text in it that has a `${NAME}`, as it is written."""
-    match value:
-        case str() if VARIABLE.search(value):
-            yield value
-        case Mapping():
-            for inner in value.values():
-                yield from texts_with_variables(inner)
-        case list() | tuple():
-            for inner in value:
-                yield from texts_with_variables(inner)
-        case _:
-            pass
 
 
 def filled_in(

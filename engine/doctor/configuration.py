@@ -11,8 +11,7 @@ from typing import Final
 from engine.benchmark import base_id
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, ModelSpec, load_config
-from engine.config.secrets import Environment, Secret
-from engine.config.values import texts_with_variables
+from engine.config.secrets import Environment, Secret, texts_with_variables
 from engine.config.workspace import Workspace, find_workspace
 from engine.display import plural
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
