@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from engine.benchmark import AnswerForm, name_fault
@@ -46,9 +46,8 @@ MAX_VARIANTS: Final = 1_000
 """The most demographic combinations; each is a rewriting call for every base scenario, and a
 conversation for every target and sample."""
 
-T = TypeVar("T")
-
-_OLD_WORDS: Final = {"pinpoint": "landmarks"}
+PINPOINT: Final = "pinpoint"
+"""What ImpactBench calls `landmarks`."""
 _OF_A_TARGET: Final = frozenset({"id", "system_prompt"})
 """Keys of a target that do not describe its model."""
 _ROLES: Final = ("user_model", "evaluator_model", "generator_model")
@@ -71,19 +70,12 @@ class _WrittenModel:
         return value if isinstance(value, str) else None
 
 
-def current_words(document: YamlDocument) -> YamlDocument:
-    """The document with old names of keys replaced by current ones, and names of models as they are
-    sent."""
+def with_sent_names(document: YamlDocument) -> YamlDocument:
+    """The document with the names of models as they are sent."""
     document = replace(document, data=deepcopy(document.data))
     for spec in _specs(document):
         if (name := _sent_name(spec)) is not None:
             spec.keys["model"] = name
-    for old, new in _OLD_WORDS.items():
-        if new in document.data:
-            rest = {key: value for key, value in document.data.items() if key != old}
-            document = replace(document, data=rest)
-        elif old in document.data:
-            document = _with_key_renamed(document, old, new)
     return document
 
 
@@ -110,23 +102,9 @@ def with_names_resolved(document: YamlDocument, environment: Environment) -> Yam
     return document
 
 
-def _with_key_renamed(document: YamlDocument, old: str, new: str) -> YamlDocument:
-    return replace(
-        document,
-        data={new if key == old else key: value for key, value in document.data.items()},
-        positions=_with_path_renamed(document.positions, old, new),
-        key_positions=_with_path_renamed(document.key_positions, old, new),
-        written=_with_path_renamed(document.written, old, new),
-    )
-
-
-def _with_path_renamed(table: Mapping[KeyPath, T], old: str, new: str) -> Mapping[KeyPath, T]:
-    return {(new, *at[1:]) if at[:1] == (old,) else at: entry for at, entry in table.items()}
-
-
 def contradictions(document: YamlDocument) -> list[Problem]:
     """Every problem between values, or in how YAML reads them."""
-    problems = [*_both_words(document), *_surprising_numbers(document)]
+    problems = [*_surprising_numbers(document)]
     for spec in _specs(document):
         problems += _spec_problems(spec, document)
     targets = document.data.get("targets")
@@ -140,13 +118,6 @@ def contradictions(document: YamlDocument) -> list[Problem]:
     problems += _condition_problems(document)
     problems += _check_problems(document)
     return problems + _demographic_problems(document)
-
-
-def _both_words(document: YamlDocument) -> Iterator[Problem]:
-    for old, new in _OLD_WORDS.items():
-        if old in document.data and new in document.data:
-            what = f"is the old name of `{new}`, which stands here too"
-            yield document.problem((old,), what, hint=f"delete `{old}`", of_key=True)
 
 
 def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
@@ -369,11 +340,10 @@ def _demographic_problems(document: YamlDocument) -> list[Problem]:
 
 def warnings_of(document: YamlDocument) -> tuple[str, ...]:
     """Notes about what is allowed, but probably not intended. They never show a value."""
-    warnings = [
-        _warning(document, (old,), f"is the old name of `{new}`; please rename it")
-        for old, new in _OLD_WORDS.items()
-        if old in document.data
-    ]
+    warnings = []
+    if PINPOINT in document.data:
+        what = "is the old name of `landmarks`; please rename it"
+        warnings.append(_warning(document, (PINPOINT,), what))
     if document.value(("run", "verbose")) is True:
         what = "changes nothing: it is read because files of ImpactBench have it"
         warnings.append(_warning(document, ("run", "verbose"), what))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from pydantic import Field, PrivateAttr, ValidationError, field_serializer
+from pydantic import AliasChoices, Field, PrivateAttr, ValidationError, field_serializer
 
 from engine.addresses import PUBLIC_ADDRESSES
 from engine.benchmark import Role, Stance
@@ -14,13 +14,14 @@ from engine.branches import Branch
 from engine.checks import CheckKind, UserAuditMode
 from engine.config.applications import APPLICATIONS, with_names
 from engine.config.checks import (
+    PINPOINT,
     contradictions,
     crossed_id,
-    current_words,
     is_borrowed,
     warnings_of,
     with_judges,
     with_names_resolved,
+    with_sent_names,
 )
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Environment, Secret, texts_with_variables, variables_in
@@ -496,7 +497,11 @@ class Config(Shape):
     groups are in the same situation. Without any, each scenario has a single variant."""
     perfunctory: bool = Field(default=False, description="true or false")
     """Whether the person types hastily, with short messages, typos and half sentences."""
-    landmarks: bool = Field(default=True, description="true or false")
+    landmarks: bool = Field(
+        default=True,
+        validation_alias=AliasChoices("landmarks", PINPOINT),
+        description="true or false",
+    )
     """Whether the person is told turn by turn what to do; with `false`, they get the whole plan at
     once."""
     user_audit: GivenUserAudit = Field(
@@ -728,7 +733,7 @@ def load_config(path: Path, *, environment: Environment | None = None) -> Config
 
 
 def _validated_config(written: YamlDocument) -> Config | list[Problem]:
-    document, named = with_judges(with_names(current_words(written)))
+    document, named = with_judges(with_names(with_sent_names(written)))
     problems = [*contradictions(written), *named]
     try:
         config = Config.model_validate(document.data, context=written)

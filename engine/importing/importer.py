@@ -16,7 +16,7 @@ import yaml
 from engine.benchmark import Scenario, Track
 from engine.branches import Branch
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.checks import current_words
+from engine.config.checks import PINPOINT, with_sent_names
 from engine.config.schema import Config
 from engine.config.schemas import CONFIG_MODELINE
 from engine.config.secrets import Secret
@@ -288,7 +288,7 @@ def _configured_targets(folder: ImportableFolder, report: ImportReport) -> list[
     if folder.config is None:
         return []
     try:
-        document = current_words(read_yaml(folder.config))
+        document = with_sent_names(read_yaml(folder.config))
     except InputError as error:
         report.problems += error.problems
         return []
@@ -340,12 +340,14 @@ _HEAD: Final = """\
 def make_workspace(folder: Path, imported: Path | None) -> Workspace:
     """Make a workspace with the models of the imported `config.yaml`, or else with those of a new
     workspace. Raises `InputError`."""
-    theirs = {} if imported is None else current_words(read_yaml(imported)).data
+    theirs = {} if imported is None else with_sent_names(read_yaml(imported)).data
     workspace = Workspace(folder)
     init_workspace(folder)
     starter = read_yaml(workspace.config_path).data
     kept = {key: _without_keys(theirs.get(key) or starter.get(key)) for key in _ROLES}
     kept |= {key: theirs[key] for key in _KEPT if key in theirs}
+    if PINPOINT in theirs:
+        kept.setdefault("landmarks", theirs[PINPOINT])
     targets = theirs.get("targets")
     listed = targets if isinstance(targets, list) and targets else starter["targets"]
     _write(workspace, {**kept, "targets": [_without_keys(target) for target in listed]})

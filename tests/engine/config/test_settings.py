@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.addresses import PUBLIC_ADDRESSES
 from engine.config.schema import load_config
-from engine.config.values import KNOWN_SOURCES, OFFLINE_MODELS
+from engine.config.values import OFFLINE_MODELS
 from engine.errors import InputError
 from engine.identity import digest
 from engine.pipeline.models import model_digest
@@ -153,7 +152,6 @@ def test_each_fault_is_told_at_its_place(config_file: Write, refused: Refused) -
         *(WHOLE + line + "\n" for line in BESIDE.splitlines()),
         *(f"{WHOLE}models: {{x: {model.format(line)}}}\n" for line in PARAMS.splitlines()),
         TARGETS + "evaluator_model: x\n",
-        WHOLE + "pinpoint: false\nlandmarks: true\n",
     ]
     told = []
     for text in texts:
@@ -322,7 +320,6 @@ models: {strict: {model: evaluator-strict, source: offline}}
 
 def test_what_is_known_here_is_what_the_providers_know() -> None:
     assert OFFLINE_MODELS == offline.OFFLINE_MODELS
-    assert {"local", "offline", *PUBLIC_ADDRESSES} == KNOWN_SOURCES
 
 
 def test_reading_a_configuration_loads_nothing_heavy() -> None:
