@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -19,8 +20,6 @@ from engine.providers.http.transport import most_connections_raised
 
 WIDTH: Final = 80
 HEIGHT: Final = 24
-LONGEST_ESCAPE_MS: Final = 50
-"""Beyond this the Escape key feels slow."""
 
 AskTmux = Callable[[Sequence[str]], str | None]
 """Runs tmux with these arguments and returns its output; None where it fails."""
@@ -71,50 +70,44 @@ def _ask_tmux(words: Sequence[str]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+_Found = tuple[str, Severity, str] | tuple[str, Severity, str, str]
+"""Subject, state and sentence, and a remedy if there is one."""
+
+
 def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
     """Findings about the terminal's abilities that the app needs."""
     environ = terminal.environ
-    return [
-        _terminal_diagnostic(environ.get("TERM", "")),
+    found = (
+        _term(environ.get("TERM", "")),
         _colours(environ),
         _dimensions(terminal.size),
         _letters(terminal.encoding, environ),
         *_tmux(terminal),
         *_ssh(environ),
-    ]
+    )
+    return [Diagnostic(Area.TERMINAL, *one) for one in found]
 
 
-def _terminal_diagnostic(term: str) -> Diagnostic:
-    if term in {"", "dumb"}:
-        state = "is not set" if not term else "is dumb"
-        return _finding(
-            "TERM",
-            Severity.NOTE,
-            f"{state}: commands print plain lines, and the app does not open",
-            "in a terminal that can do more: export TERM=xterm-256color",
-        )
-    return _finding("TERM", Severity.OK, term)
+def _term(term: str) -> _Found:
+    if term not in {"", "dumb"}:
+        return "TERM", Severity.OK, term
+    state = "is not set" if not term else "is dumb"
+    sentence = f"{state}: commands print plain lines, and the app does not open"
+    remedy = "in a terminal that can do more: export TERM=xterm-256color"
+    return "TERM", Severity.NOTE, sentence, remedy
 
 
-def _colours(environ: Mapping[str, str]) -> Diagnostic:
+def _colours(environ: Mapping[str, str]) -> _Found:
+    subject = "colours"
     if environ.get("NO_COLOR"):
-        return _finding(
-            "colours",
-            Severity.NOTE,
-            "NO_COLOR is set: nothing is coloured",
-            "to see colours: unset NO_COLOR",
-        )
+        remedy = "to see colours: unset NO_COLOR"
+        return subject, Severity.NOTE, "NO_COLOR is set: nothing is coloured", remedy
     # after NO_COLOR, which the app obeys in any terminal
     number = colours(environ)
     if number > 16:
-        words = "all" if number > 256 else "256"
-        return _finding("colours", Severity.OK, words)
-    return _finding(
-        "colours",
-        Severity.NOTE,
-        f"{number}, as TERM and COLORTERM have it",
-        "if the terminal can do more: export TERM=xterm-256color COLORTERM=truecolor",
-    )
+        return subject, Severity.OK, "all" if number > 256 else "256"
+    remedy = "if the terminal can do more: export TERM=xterm-256color COLORTERM=truecolor"
+    return subject, Severity.NOTE, f"{number}, as TERM and COLORTERM have it", remedy
 
 
 def colours(environ: Mapping[str, str]) -> int:
@@ -127,86 +120,67 @@ def colours(environ: Mapping[str, str]) -> int:
     return 256 if term.rpartition("-")[2] in {"256color", "kitty"} else 16
 
 
-def _dimensions(size: tuple[int, int] | None) -> Diagnostic:
+def _dimensions(size: tuple[int, int] | None) -> _Found:
+    subject = "size"
     if size is None:
         sentence = "this is no terminal: commands print plain lines, and the app does not open"
-        return _finding("size", Severity.NOTE, sentence)
+        return subject, Severity.NOTE, sentence
     columns, lines = size
     sentence = f"{columns} columns, {lines} lines"
-    if columns < WIDTH or lines < HEIGHT:
-        remedy = f"make the window at least {WIDTH} by {HEIGHT}"
-        return _finding("size", Severity.NOTE, f"{sentence}: the app needs more", remedy)
-    return _finding("size", Severity.OK, sentence)
+    if columns >= WIDTH and lines >= HEIGHT:
+        return subject, Severity.OK, sentence
+    remedy = f"make the window at least {WIDTH} by {HEIGHT}"
+    return subject, Severity.NOTE, f"{sentence}: the app needs more", remedy
 
 
-def _letters(encoding: str, environ: Mapping[str, str]) -> Diagnostic:
+def _letters(encoding: str, environ: Mapping[str, str]) -> _Found:
     named = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), None)
     locale = "no locale is set" if named is None else f"{named}={environ[named]}"
     if wants_ascii(environ):
         encoding = "ASCII"
     elif encoding.lower().replace("-", "").replace("_", "") == "utf8":
-        return _finding("letters", Severity.OK, f"UTF-8 ({locale})")
-    return _finding(
-        "letters",
-        Severity.NOTE,
-        f"{encoding} and not UTF-8 ({locale}): similar signs stand for other characters",
-        "export LC_ALL=C.UTF-8",
-    )
+        return "letters", Severity.OK, f"UTF-8 ({locale})"
+    sentence = f"{encoding} and not UTF-8 ({locale}): similar signs stand for other characters"
+    return "letters", Severity.NOTE, sentence, "export LC_ALL=C.UTF-8"
 
 
-def _tmux(terminal: Terminal) -> Iterator[Diagnostic]:
+def _tmux(terminal: Terminal) -> Iterator[_Found]:
     if not terminal.environ.get("TMUX"):
         return
     version = terminal.ask_tmux(["-V"])
     if version is None:
         sentence = "this is a tmux session, but no tmux answers, so its settings are not known"
-        yield _finding("tmux", Severity.NOTE, sentence)
+        yield "tmux", Severity.NOTE, sentence
         return
-    yield _finding("tmux", Severity.OK, version)
-    for option, good, sentence, fix in _TMUX_OPTIONS:
+    yield "tmux", Severity.OK, version
+    for option, (good, sentence, fix) in _TMUX_OPTIONS.items():
         value = terminal.ask_tmux(["show-options", "-sqv", option])
         # an older tmux does not know the option, which is no problem
-        if not value:
-            continue
-        if good(value):
-            yield _finding("tmux", Severity.OK, f"{option} {value}")
-        else:
-            remedy = f"tmux set -s {option} {fix}"
-            yield _finding("tmux", Severity.NOTE, f"{option} is {value}: {sentence}", remedy)
+        if value and re.fullmatch(good, value):
+            yield "tmux", Severity.OK, f"{option} {value}"
+        elif value:
+            words = f"{option} is {value}: {sentence}"
+            yield "tmux", Severity.NOTE, words, f"tmux set -s {option} {fix}"
 
 
-def _is_short(value: str) -> bool:
-    return value.isdecimal() and int(value) <= LONGEST_ESCAPE_MS
+_TMUX_OPTIONS: Final = {
+    "set-clipboard": ("(?!off).*", "what is copied in the app stays inside tmux", "on"),
+    # from 51 ms on the key feels slow
+    "escape-time": (r"[0-4]?\d|50", "the Escape key is late by so many milliseconds", "10"),
+    "focus-events": ("on", "the app does not notice when nobody looks, and keeps drawing", "on"),
+}
+"""By option, the values that are good, what the others do, and a good one."""
 
 
-_TMUX_OPTIONS: Final[Sequence[tuple[str, Callable[[str], bool], str, str]]] = (
-    (
-        "set-clipboard",
-        lambda value: value != "off",
-        "what is copied in the app stays inside tmux",
-        "on",
-    ),
-    ("escape-time", _is_short, "the Escape key is late by so many milliseconds", "10"),
-    (
-        "focus-events",
-        lambda value: value == "on",
-        "the app does not notice when nobody looks, and keeps drawing",
-        "on",
-    ),
-)
-
-
-def _ssh(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
+def _ssh(environ: Mapping[str, str]) -> Iterator[_Found]:
     if not environ.get("SSH_CONNECTION"):
         return
-    lost = "" if environ.get("COLORTERM") else "; SSH does not pass COLORTERM on"
-    remedy = "if the terminal has all colours: export COLORTERM=truecolor" if lost else None
-    sentence = f"over SSH: the app draws less often{lost}"
-    yield _finding("SSH", Severity.NOTE, sentence, remedy)
-
-
-def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = None) -> Diagnostic:
-    return Diagnostic(Area.TERMINAL, subject, state, sentence, remedy)
+    sentence = "over SSH: the app draws less often"
+    if environ.get("COLORTERM"):
+        yield "SSH", Severity.NOTE, sentence
+        return
+    remedy = "if the terminal has all colours: export COLORTERM=truecolor"
+    yield "SSH", Severity.NOTE, f"{sentence}; SSH does not pass COLORTERM on", remedy
 
 
 MANY_CONNECTIONS: Final = 512
@@ -216,36 +190,30 @@ _WAL_RESET_FIXED: Final = (3, 51, 3)
 
 def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> list[Diagnostic]:
     """Findings about the program, Python, the limit of open files, and SQLite."""
-    python = f"{platform.python_version()} ({sys.executable})"
-    return [
-        Diagnostic(Area.SYSTEM, "Crosswind", Severity.OK, version("crosswind")),
-        Diagnostic(Area.SYSTEM, "Python", Severity.OK, python),
+    found = (
+        ("Crosswind", Severity.OK, version("crosswind")),
+        ("Python", Severity.OK, f"{platform.python_version()} ({sys.executable})"),
         _descriptors(most_connections_raised()),
         _sqlite(sqlite),
-    ]
-
-
-def _descriptors(most: int) -> Diagnostic:
-    if most >= MANY_CONNECTIONS:
-        return Diagnostic(Area.SYSTEM, "open files", Severity.OK, f"{most} connections at once")
-    return Diagnostic(
-        Area.SYSTEM,
-        "open files",
-        Severity.NOTE,
-        f"the limit lets a run have {most} connections at once; more calls wait for one",
-        "raise it before the run: `ulimit -n 4096`, or the hard limit of this user",
     )
+    return [Diagnostic(Area.SYSTEM, *one) for one in found]
 
 
-def _sqlite(version: tuple[int, ...]) -> Diagnostic:
+def _descriptors(most: int) -> _Found:
+    if most >= MANY_CONNECTIONS:
+        return "open files", Severity.OK, f"{most} connections at once"
+    sentence = f"the limit lets a run have {most} connections at once; more calls wait for one"
+    remedy = "raise it before the run: `ulimit -n 4096`, or the hard limit of this user"
+    return "open files", Severity.NOTE, sentence, remedy
+
+
+def _sqlite(version: tuple[int, ...]) -> _Found:
     words = ".".join(str(part) for part in version)
     if version >= _WAL_RESET_FIXED:
-        return Diagnostic(Area.SYSTEM, "SQLite", Severity.OK, words)
-    return Diagnostic(
-        Area.SYSTEM,
-        "SQLite",
-        Severity.NOTE,
+        return "SQLite", Severity.OK, words
+    sentence = (
         f"{words}; before 3.51.3, two programs that write at once can damage a store. Crosswind "
-        "itself has a single writer",
-        "do not write into the store with other programs while a run goes on",
+        "itself has a single writer"
     )
+    remedy = "do not write into the store with other programs while a run goes on"
+    return "SQLite", Severity.NOTE, sentence, remedy
