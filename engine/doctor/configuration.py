@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +55,8 @@ def read_workspace(start: Path, environ: Mapping[str, str], *, named: bool) -> P
     else:
         targets = plural(len(config.targets), "target")
         findings.append(_finding(config.path.name, Severity.OK, f"can be read; {targets}"))
-        findings += _warnings(config.path.name, config.warnings)
+        name = config.path.name
+        findings += [_finding(name, Severity.NOTE, warning) for warning in config.warnings]
     findings += _benchmarks(workspace, config)
     return PartialConfiguration(tuple(findings), workspace, config)
 
@@ -69,12 +71,8 @@ def _benchmarks(workspace: Workspace, config: Config | None) -> Iterator[Diagnos
     if unusable:
         yield from of_error(Area.CONFIGURATION, "benchmarks", InputError(unusable))
     elif not names:
-        yield _finding(
-            "benchmarks",
-            Severity.NOTE,
-            "there is no benchmark yet",
-            "make one with `crosswind new NAME`",
-        )
+        remedy = "make one with `crosswind new NAME`"
+        yield _finding("benchmarks", Severity.NOTE, "there is no benchmark yet", remedy)
     for name in names:
         yield from _benchmark(workspace.definition_path(name), name, config)
 
@@ -100,12 +98,7 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Diagnos
         counts.append(plural(len(rows), "variant"))
         warnings += noticed
     yield _finding(name, Severity.OK, ", ".join(counts))
-    yield from _warnings(name, warnings)
-
-
-def _warnings(subject: str, warnings: tuple[str, ...] | list[str]) -> Iterator[Diagnostic]:
-    for warning in warnings:
-        yield _finding(subject, Severity.NOTE, warning)
+    yield from (_finding(name, Severity.NOTE, warning) for warning in warnings)
 
 
 def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = None) -> Diagnostic:
@@ -153,21 +146,16 @@ def _users(models: Sequence[ModelInUse]) -> dict[tuple[str, Secret], list[ModelS
     """The models that use each secret, by its purpose."""
     users: dict[tuple[str, Secret], list[ModelSpec]] = {}
     for model in models:
-        for use in _secrets(model.spec):
-            users.setdefault(use, []).append(model.spec)
+        spec = model.spec
+        if spec.is_offline:
+            continue
+        uses = [] if spec.apikey is None else [(APIKEY, spec.apikey)]
+        headers = spec.sent_headers.items()
+        uses += [(f"header {name}", value) for name, value in headers if value.variables]
+        uses += [(EXTRA_BODY, Secret(text)) for text in texts_with_variables(spec.sent_body)]
+        for use in uses:
+            users.setdefault(use, []).append(spec)
     return users
-
-
-def _secrets(spec: ModelSpec) -> Iterator[tuple[str, Secret]]:
-    if spec.is_offline:
-        return
-    if spec.apikey is not None:
-        yield APIKEY, spec.apikey
-    for name, value in spec.sent_headers.items():
-        if value.variables:
-            yield f"header {name}", value
-    for text in texts_with_variables(spec.sent_body):
-        yield EXTRA_BODY, Secret(text)
 
 
 def _problems(kind: str, secret: Secret, where: str, environment: Environment) -> list[Diagnostic]:
@@ -186,18 +174,13 @@ def _problems(kind: str, secret: Secret, where: str, environment: Environment) -
 def _key_diagnostic(
     kind: str, secret: Secret, users: str, environ: Mapping[str, str], dotenv: Environment
 ) -> Diagnostic:
-    subject = _subject(kind, secret)
+    say = partial(Diagnostic, Area.KEYS, _subject(kind, secret))
     if not secret.variables:
-        return Diagnostic(
-            Area.KEYS,
-            subject,
-            Severity.NOTE,
-            f"{users}: the key stands in the configuration in plain text",
-            "put it into .env and write its variable in its place, ${NAME}",
-        )
+        sentence = f"{users}: the key stands in the configuration in plain text"
+        remedy = "put it into .env and write its variable in its place, ${NAME}"
+        return say(Severity.NOTE, sentence, remedy)
     sources = dict.fromkeys(_source(name, environ, dotenv) for name in secret.variables)
-    sentence = f"{users}: {kind} is set in {' and '.join(sources)}"
-    return Diagnostic(Area.KEYS, subject, Severity.OK, sentence)
+    return say(Severity.OK, f"{users}: {kind} is set in {' and '.join(sources)}")
 
 
 def _subject(kind: str, secret: Secret) -> str:

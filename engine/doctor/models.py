@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -125,64 +126,46 @@ def model_findings(models: Sequence[ModelInUse]) -> list[Diagnostic]:
 
 
 def _model(model: ModelInUse) -> Iterator[Diagnostic]:
-    label, roles = model.spec.label, ", ".join(model.roles)
+    spec, endpoint, roles = model.spec, model.endpoint, ", ".join(model.roles)
+    say = partial(Diagnostic, Area.MODELS, spec.label)
     if isinstance(model.fault, UntrustedError):
         what = f"{roles}: where it is called is not looked up: nobody has allowed it"
-        yield Diagnostic(Area.MODELS, label, Severity.NOTE, what)
+        yield say(Severity.NOTE, what)
         return
     if model.fault is not None:
-        for diagnostic in of_error(Area.MODELS, label, model.fault):
-            yield Diagnostic(
-                diagnostic.area,
-                label,
-                diagnostic.state,
-                f"{roles}: {diagnostic.sentence}",
-                diagnostic.remedy,
-            )
+        for fault in of_error(Area.MODELS, spec.label, model.fault):
+            yield say(fault.state, f"{roles}: {fault.sentence}", fault.remedy)
         return
-    endpoint = model.endpoint
-    if endpoint is None:
-        if model.spec.is_local:
-            sentence = f"{roles} · on this machine, in a server that each run starts: no key"
-            yield Diagnostic(Area.MODELS, label, Severity.OK, sentence)
-            return
-        if model.spec.is_application:
-            price = _price(model.spec)
-            known = price or "price not known"
-            sentence = f"{roles} · a function, in a process of its own · {known}"
-            yield Diagnostic(Area.MODELS, label, Severity.OK, sentence)
-            yield from _unpriced(label, price)
-            return
-        scripted = "a script and no language model: no key, no network, no cost"
-        yield Diagnostic(Area.MODELS, label, Severity.OK, f"{roles} · {scripted}")
-        return
-    price = _price(model.spec, endpoint.base_url)
-    try:
-        way = way_to(endpoint.base_url)
-    except InputError as error:
-        yield from of_error(Area.MODELS, label, error)
-        way = "no usable proxy"
-    seen = " · ".join([roles, model.address, way, price or "price not known"])
-    yield Diagnostic(Area.MODELS, label, Severity.OK, seen)
-    yield from _unpriced(label, price)
-    if endpoint.unencrypted:
-        yield Diagnostic(
-            Area.MODELS,
-            label,
-            Severity.NOTE,
-            f"{endpoint.host} is reached over http: key and messages can be read on the way",
-            f"write https:// in {endpoint.address_key}, if the server speaks it",
+    if spec.is_local:
+        yield say(
+            Severity.OK, f"{roles} · on this machine, in a server that each run starts: no key"
         )
-
-
-def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
+        return
+    if endpoint is None and not spec.is_application:
+        what = "a script and no language model: no key, no network, no cost"
+        yield say(Severity.OK, f"{roles} · {what}")
+        return
+    price = _price(spec, "" if endpoint is None else endpoint.base_url)
+    where = ["a function, in a process of its own"]
+    if endpoint is not None:
+        try:
+            way = way_to(endpoint.base_url)
+        except InputError as error:
+            yield from of_error(Area.MODELS, spec.label, error)
+            way = "no usable proxy"
+        where = [model.address, way]
+    yield say(Severity.OK, " · ".join([roles, *where, price or "price not known"]))
     if price is None:
-        yield Diagnostic(
-            Area.MODELS,
-            label,
+        yield say(
             Severity.NOTE,
             "its price is not known: costs are shown without it, and with a budget no run begins",
             "write `price: {input: …, output: …}` beside it, in US dollars per million tokens",
+        )
+    if endpoint is not None and endpoint.unencrypted:
+        yield say(
+            Severity.NOTE,
+            f"{endpoint.host} is reached over http: key and messages can be read on the way",
+            f"write https:// in {endpoint.address_key}, if the server speaks it",
         )
 
 
