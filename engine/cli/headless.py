@@ -10,16 +10,16 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, Protocol
+from typing import Final
 
 from engine.cli.commands.at_work import WatchCommand
 from engine.cli.console import do_without_stdout, says_yes, tell
-from engine.cli.lines import FailureNews, LinePrinter, bars
+from engine.cli.lines import BarPrinter, FailureNews, LinePrinter, bars
 from engine.cli.session import open_session
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
@@ -33,14 +33,7 @@ from engine.watch import BenchmarkInfo, Watch
 POLL_SECONDS: Final = 0.2
 
 
-class Printer(Protocol):
-    """Shows progress to whoever watches a run without the app."""
-
-    def show(self, watch: Watch, *, last: bool = False) -> None: ...
-
-    def aside(self) -> AbstractContextManager[None]:
-        """A context in which nothing is drawn, while a question is asked on the same terminal."""
-        ...
+Printer = LinePrinter | BarPrinter
 
 
 def run_headless(

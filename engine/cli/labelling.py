@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from engine.analysis.calibration_words import against_words, calibration_section
 from engine.cli.commands.results import CalibrateCommand, LabelCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.engine_requests import write_labels
-from engine.cli.pages import HtmlPage
+from engine.cli.pages import checked_path, write_page
 from engine.cli.person_labels import PersonDisputes, PersonSample, definition_of
 from engine.cli.section_lines import NARROW_LAYOUT, section_lines
 from engine.cli.session import Session, open_session, open_to_read
@@ -39,6 +40,7 @@ from engine.pipeline.labelling.requests import (
     NumberedLabel,
 )
 from engine.pipeline.labelling.storing import not_disputed
+from engine.report.html.page import calibration_page
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
 from engine.report.writing import refuse_ours
 from engine.store.reader import Reader
@@ -327,7 +329,7 @@ def run_calibrate(arguments: CalibrateCommand) -> int:
     if not 0 < arguments.width < 1:
         raise InputError(Problem("--width: expected a share above 0 and below 1, such as 0.1"))
     definition = definition_of(session, session.one_benchmark(arguments.benchmark))
-    page = None if arguments.html is None else HtmlPage.of(arguments.html or _PAGE, session)
+    page = None if arguments.html is None else checked_path(arguments.html or _PAGE)
     with session.reader() as reader:
         labelled = LabelledJudges.of(definition, session.config, reader)
     if labelled is None:
@@ -341,7 +343,10 @@ def run_calibrate(arguments: CalibrateCommand) -> int:
         labelled.calibration(judge, arguments.width) for judge in arguments.compare or judges
     ]
     if page is not None:
-        page.write_calibration(labelled, calibrations, [*compared, *labelled.notes()])
+        notes, now = [*compared, *labelled.notes()], datetime.now(UTC)
+        scripted = labelled.scripted
+        content = calibration_page(labelled.title, calibrations, notes, now, scripted=scripted)
+        write_page(session, page, content, [labelled.benchmark])
     elif arguments.json:
         out_json("calibration", [_calibration_as_json(one, labelled) for one in calibrations])
     else:

@@ -3,13 +3,11 @@ may contain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Final
 
-from engine.analysis.calibration import Calibration
 from engine.analysis.figures import Analysis
 from engine.analysis.overall import overall
 from engine.cli.commands.results import ExportCommand
@@ -20,9 +18,8 @@ from engine.config.schema import secret_values
 from engine.config.secrets import Environment
 from engine.errors import InputError, Problem
 from engine.files import is_stream, open_regular, write_named
-from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.report.hidden_keys import HIDDEN, spellings
-from engine.report.html.page import calibration_page, html_report
+from engine.report.html.page import html_report
 from engine.report.html.view import GENERATOR, MOST_EVIDENCE, Evidence, evidence_of
 from engine.store.reader import Reader
 
@@ -36,7 +33,7 @@ def export_page(arguments: ExportCommand) -> int:
     """Write the results as a page for a browser. Raises `InputError`."""
     session = open_to_read(arguments.workspace)
     names = session.benchmarks(arguments.names)
-    page = HtmlPage.of(str(arguments.out or _PAGE), session)
+    path = checked_path(arguments.out or _PAGE)
     most_evidence = MOST_EVIDENCE // max(1, len(names))
     every: list[Analysis] = []
     evidence: dict[str, Sequence[Evidence]] = {}
@@ -50,67 +47,36 @@ def export_page(arguments: ExportCommand) -> int:
     together = overall(every)
     # one benchmark alone has nothing to be put together with
     alone = [together] if arguments.overall else every
-    page.write_results(names, alone if len(alone) < 2 else [together, *every], evidence)
+    shown = alone if len(alone) < 2 else [together, *every]
+    write_page(session, path, html_report(shown, datetime.now(UTC), evidence), names)
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlPage:
-    """A page to write, whose path was checked before anything is read for it."""
-
-    path: Path
-    session: Session
-
-    @classmethod
-    def of(cls, word: str, session: Session) -> HtmlPage:
-        """Raises `InputError` for a path that cannot be written to."""
-        return cls(_checked_path(word), session)
-
-    def write_results(
-        self,
-        names: Sequence[str],
-        analyses: Sequence[Analysis],
-        evidence: Mapping[str, Sequence[Evidence]],
-    ) -> None:
-        """Write the results of the named benchmarks. Raises `InputError`."""
-        self._write(html_report(analyses, datetime.now(UTC), evidence), names)
-
-    def write_calibration(
-        self, labelled: LabelledJudges, calibrations: Sequence[Calibration], notes: Sequence[str]
-    ) -> None:
-        """Write how well judges agree with people. Raises `InputError`."""
-        now, scripted = datetime.now(UTC), labelled.scripted
-        content = calibration_page(labelled.title, calibrations, notes, now, scripted=scripted)
-        self._write(content, [labelled.benchmark])
-
-    def _write(self, content: str, names: Iterable[str]) -> None:
-        with self.session.reader() as reader:
-            hidden = names_to_hide(self.session, reader, names)
-        for text, shown in hidden.items():
-            content = content.replace(text, shown)
-        try:
-            write_named(self.path, [content])
-        except OSError as error:
-            what = f"cannot be written: {error.strerror}"
-            raise InputError(Problem(what, path=self.path)) from error
-        if not is_stream(self.path):  # or its name stands in what is read from there
-            out(str(self.path))
+def write_page(session: Session, path: Path, content: str, names: Iterable[str]) -> None:
+    """Write a page about these benchmarks to a `checked_path`, without what no published page may
+    contain. Raises `InputError`."""
+    with session.reader() as reader:
+        hidden = names_to_hide(session, reader, names)
+    for text, shown in hidden.items():
+        content = content.replace(text, shown)
+    try:
+        write_named(path, [content])
+    except OSError as error:
+        raise InputError(Problem(f"cannot be written: {error.strerror}", path=path)) from error
+    if not is_stream(path):  # or its name stands in what is read from there
+        out(str(path))
 
 
-def _checked_path(word: str) -> Path:
+def checked_path(word: str | Path) -> Path:
     """Raises `InputError` for a path that is no `.html` file, has no folder, or is a file that
     Crosswind did not write."""
     path = Path(word)
     if is_stream(path):
         return path
     if path.suffix.lower() not in _ENDS:
-        raise InputError(
-            Problem(
-                "is no page, expected a file that ends with .html",
-                path=path,
-                hint="names of benchmarks stand before it",
-            )
-        )
+        what = "is no page, expected a file that ends with .html"
+        hint = "names of benchmarks stand before it"
+        raise InputError(Problem(what, path=path, hint=hint))
     if not path.parent.is_dir():
         hint = f"make it first: mkdir -p {path.parent}"
         raise InputError(Problem("there is no such folder", path=path.parent, hint=hint))
