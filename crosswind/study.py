@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from engine.analysis.figures import Analysis, Estimate
 from engine.benchmark import Track, base_id
+from engine.cli.access import open_to_write
 from engine.cli.console import tell
 from engine.cli.exporting import exported_conversations, selected_conversations
 from engine.cli.importing import complaints
@@ -34,8 +35,6 @@ from engine.importing.report import ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts
 from engine.report import conversation as stored
-from engine.store.database import open_store
-from engine.store.lock import hold_workspace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -386,7 +385,9 @@ def session_from_files(folder: Path, config: Config | None) -> Session:
     else:
         own = config.model_copy(update={"store": str(root / STORE_FILE)})
         session = Session(Workspace(root), own)
-    report = _filled(session, found)
+    # a notebook runs an event loop on its own thread
+    with ThreadPoolExecutor(1) as thread:
+        report = thread.submit(_filled, session, found).result()
     if made is not None:
         is_added = found.config is not None
         complete_configuration(made, report.unknown_targets, report.samples, add=is_added)
@@ -397,16 +398,9 @@ def session_from_files(folder: Path, config: Config | None) -> Session:
 
 
 def _filled(session: Session, found: ImportableFolder) -> ImportReport:
-    async def fill() -> ImportReport:
-        workspace, config = session.workspace, session.config
-        with (
-            hold_workspace(workspace.root) as hold,
-            open_store(session.store_path, engine=hold.engine) as store,
-        ):
-            report = await Importer(workspace, config, store.reader, store).run(found)
-            await store_counts(workspace, config, store)
-            return report
-
-    # a notebook runs an event loop on its own thread
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, fill()).result()
+    workspace, config = session.workspace, session.config
+    with open_to_write(session) as store:
+        importer = Importer(workspace, config, store.reader, store)
+        report = asyncio.run(importer.run(found))
+        asyncio.run(store_counts(workspace, config, store))
+        return report

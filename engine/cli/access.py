@@ -18,7 +18,7 @@ from engine.doctor.preflight import missing_values
 from engine.errors import Problem
 from engine.pipeline.planner import Planner, RemainingWork
 from engine.pipeline.run import Pipeline
-from engine.store.database import open_store
+from engine.store.database import Store, open_store
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
 from engine.trust import Permission, Trust, UntrustedError, screenful
@@ -54,18 +54,22 @@ def ahead_of(session: Session, name: str, reader: Reader) -> RemainingWork:
 
 
 @contextmanager
-def writing(session: Session) -> Iterator[Pipeline]:
-    """A pipeline that holds the workspace and may write its store.
-
-    Raises `WorkspaceBusyError` and `StoreError`.
-    """
+def open_to_write(session: Session) -> Iterator[Store]:
+    """The store, while this process holds the workspace; an engine that is idle makes way. Raises
+    `WorkspaceBusyError` and `StoreError`."""
     session.make_way()
-    with hold_workspace(session.workspace.root):
-        store = open_store(session.store_path)
-        try:
-            yield Pipeline(session.workspace, session.config, store.reader, store)
-        finally:
-            store.close()
+    with (
+        hold_workspace(session.workspace.root) as hold,
+        open_store(session.store_path, engine=hold.engine) as store,
+    ):
+        yield store
+
+
+@contextmanager
+def writing(session: Session) -> Iterator[Pipeline]:
+    """A pipeline that may write the store, as `open_to_write`."""
+    with open_to_write(session) as store:
+        yield Pipeline(session.workspace, session.config, store.reader, store)
 
 
 def pass_gate(session: Session, arguments: Spends) -> None:

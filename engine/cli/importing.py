@@ -14,6 +14,7 @@ from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from engine.cli.access import open_to_write
 from engine.cli.commands.upkeep import ImportCommand
 from engine.cli.console import out, out_json, tell
 from engine.cli.lines import ImportBar, import_bar
@@ -36,9 +37,7 @@ from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.pipeline.files import store_counts
 from engine.report.archive import is_archive, unpack
-from engine.store.database import open_store
 from engine.store.imports import CONFIG
-from engine.store.lock import hold_workspace
 from engine.store.open_reader import reader_or_empty
 
 ARCHIVE: Final = "an archive of a study"
@@ -99,10 +98,7 @@ def _made_workspace(arguments: ImportCommand, folder: ImportableFolder) -> Works
 
 def _store_counts(session: Session) -> None:
     """Store what counts by a configuration that changed since."""
-    with (
-        hold_workspace(session.workspace.root) as hold,
-        open_store(session.store_path, engine=hold.engine) as store,
-    ):
+    with open_to_write(session) as store:
         asyncio.run(store.set_mirrored({CONFIG: json.dumps(session.config.public())}))
         asyncio.run(store_counts(session.workspace, session.config, store))
 
@@ -157,8 +153,7 @@ def _imported(
         with closing(reader_or_empty(path)) as reader:
             importer = Importer(workspace, config, reader, None, **watched)
             return asyncio.run(importer.run(folder, arguments.benchmark))
-    session.make_way()
-    with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
+    with open_to_write(session) as store:
         importer = Importer(workspace, config, store.reader, store, **watched)
         report = asyncio.run(importer.run(folder, arguments.benchmark))
         if logs is not None:

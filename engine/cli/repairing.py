@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from engine.cli.access import planning, writing
+from engine.cli.access import open_to_write, planning, writing
 from engine.cli.commands.upkeep import PruneCommand, RepairCommand
 from engine.cli.console import goes_on_for_good, out, out_json, tell
 from engine.cli.importing import complaints, report_lines
@@ -19,8 +19,6 @@ from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.importing.repair import Examination, Repair, examine, repair
 from engine.pipeline.files import differences, store_counts
 from engine.pipeline.run import mirror_benchmark
-from engine.store.database import open_store
-from engine.store.lock import hold_workspace
 from engine.store.maintenance import plan_prune, prune, shrink
 from engine.store.mirror import EditPolicy
 from engine.store.open_reader import is_older
@@ -230,10 +228,7 @@ def _cutoff(days: int | None) -> datetime | None:
 
 
 def _prune(session: Session, before: datetime | None) -> int:
-    with (
-        hold_workspace(session.workspace.root) as hold,
-        open_store(session.store_path, engine=hold.engine) as store,
-    ):
+    with open_to_write(session) as store:
         plan = plan_prune(store.reader, before)
         prune(store, plan)
         asyncio.run(store_counts(session.workspace, session.config, store))
