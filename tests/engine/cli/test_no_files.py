@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.engine.commands import crosswind
+from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import small_workspace
 
 BENCH: Final = "benchmarks/giving-in"
@@ -52,29 +53,32 @@ READ: Final = {
 }
 
 
-@pytest.mark.parametrize("make", [a_pipe, a_device])
-@pytest.mark.parametrize("name", READ)
-def test_a_pipe_or_device_in_place_of_a_file_is_refused_in_words(
-    place: Path, name: str, make: Callable[[Path], None]
-) -> None:
-    check_refused(place, name, make, READ[name])
+@contextmanager
+def in_place_of(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
+    """What is made stands there for the time; then the file again, if there was one."""
+    before = path.read_bytes() if path.exists() else None
+    path.unlink(missing_ok=True)
+    make(path)
+    yield
+    path.unlink(missing_ok=True)
+    if before is not None:
+        path.write_bytes(before)
+
+
+def check_told(done: Said, *codes: int) -> None:
+    assert done.code in codes, done
+    assert "Traceback" not in done.text
+    assert "bug in Crosswind" not in done.text
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("make", [a_pipe, a_device])
-def test_so_is_one_in_place_of_the_log(place: Path, make: Callable[[Path], None]) -> None:
-    check_refused(place, "crosswind.log", make, ("run", "--detach"))
-
-
-def check_refused(
-    place: Path, name: str, make: Callable[[Path], None], words: tuple[str, ...]
-) -> None:
-    (place / name).unlink(missing_ok=True)
-    make(place / name)
-    done = crosswind(place, *words, code=2)
-    assert Path(name).name in done.text
-    assert "Traceback" not in done.text
-    assert "bug in Crosswind" not in done.text
+def test_a_pipe_or_device_in_place_of_a_file_is_refused_in_words(place: Path) -> None:
+    for name, words in {**READ, "crosswind.log": ("run", "--detach")}.items():
+        for make in (a_pipe, a_device):
+            with in_place_of(place / name, make):
+                done = crosswind(place, *words)
+            check_told(done, 2)
+            assert Path(name).name in done.text
 
 
 def test_a_benchmark_that_leads_to_a_device_is_said_to(place: Path) -> None:
@@ -105,33 +109,21 @@ AMONG: Final[dict[str, list[tuple[str, ...]]]] = {
     ],
     "runs/holds/scores.json": [("repair", "--files")],
 }
-WAITED_FOR: Final = [(name, words) for name, commands in AMONG.items() for words in commands]
 
 
-@pytest.mark.parametrize(("name", "words"), WAITED_FOR, ids=str)
-def test_no_command_waits_for_a_pipe_among_the_files_of_a_benchmark(
-    place: Path, name: str, words: tuple[str, ...]
-) -> None:
-    file = place / BENCH / name
-    file.unlink()
-    a_pipe(file)
-    done = crosswind(place, *words)
-    assert done.code in {0, 1, 2}, done
-    assert "Traceback" not in done.text, done
-    assert "bug in Crosswind" not in done.text, done
+def test_no_command_waits_for_a_pipe_among_the_files_of_a_benchmark(place: Path) -> None:
+    for name, commands in AMONG.items():
+        for words in commands:
+            with in_place_of(place / BENCH / name, a_pipe):
+                check_told(crosswind(place, *words), 0, 1, 2)
 
 
-@pytest.mark.parametrize("make", [a_pipe, a_device])
-@pytest.mark.parametrize("name", ["scenarios.json", "runs/holds/conversations.json"])
-def test_an_import_refuses_a_pipe_or_device_in_words(
-    place: Path, tmp_path: Path, name: str, make: Callable[[Path], None]
-) -> None:
+def test_an_import_refuses_a_pipe_or_device_in_words(place: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     shutil.copytree(place / BENCH, theirs)
-    (theirs / name).unlink()
-    make(theirs / name)
-    done = crosswind(place, "import", str(theirs))
-    assert done.code in {1, 2}, done
-    assert Path(name).name in done.text
-    assert "Traceback" not in done.text
-    assert "bug in Crosswind" not in done.text
+    for name in ("scenarios.json", "runs/holds/conversations.json"):
+        for make in (a_pipe, a_device):
+            with in_place_of(theirs / name, make):
+                done = crosswind(place, "import", str(theirs))
+            check_told(done, 1, 2)
+            assert Path(name).name in done.text
