@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import Role, Stage
 from tests.killing.holdings import Holdings
-from tests.protocol_server.answers import Tokens, answer_to, token_count
+from tests.protocol_server.answers import answer_to, token_count
 from tests.protocol_server.request import Request
 from tests.protocol_server.settings import Settings
 
@@ -139,5 +139,5 @@ def kept(held: Holdings) -> set[Call]:
 
 async def billed(request: Request) -> tuple[int, int]:
     """Input and output tokens of the whole answer."""
-    answer = await answer_to(request, request.model, Tokens(), Settings())
+    answer = await answer_to(request, request.model, Settings())
     return sum(token_count(message.text) for message in request.messages), answer.tokens.output

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from engine.identity import seed_from
 from engine.providers.model import Finish, JsonSchema, MessageRole
 from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
 from engine.providers.scripted.request import SeededChoices
-from tests.protocol_server.request import Dialect, Request
+from tests.protocol_server.request import Request
 from tests.protocol_server.settings import Settings
 
 _PIECE: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
@@ -28,9 +27,6 @@ class Tokens:
     """What an answer is billed for; a token is a word."""
 
     input: int = 0
-    """All of the input, cached or not."""
-    read_from_cache: int = 0
-    written_to_cache: int = 0
     output: int = 0
     cost: float | None = None
     """As the answer says it; None says nothing."""
@@ -91,7 +87,7 @@ def token_count(text: str) -> int:
     return len(text.split())
 
 
-async def answer_to(request: Request, model: str, tokens: Tokens, settings: Settings) -> Answer:
+async def answer_to(request: Request, model: str, settings: Settings) -> Answer:
     """What `model` answers, cut off where the request's limit on tokens is reached."""
     given = settings.says(request)
     text = await _text(request, model) if given is None else given
@@ -101,9 +97,8 @@ async def answer_to(request: Request, model: str, tokens: Tokens, settings: Sett
     if limit is not None and len(pieces) > limit:
         pieces = pieces[:limit]
         finish = Finish.LENGTH
-    billed = Tokens(
-        tokens.input, tokens.read_from_cache, tokens.written_to_cache, max(1, len(pieces))
-    )
+    read = sum(token_count(message.text) for message in request.messages)
+    billed = Tokens(read, max(1, len(pieces)), settings.cost)
     if settings.chunks is not None:
         pieces = pieces_of("".join(pieces), settings.chunks)
     return Answer(pieces, finish, billed)
@@ -189,50 +184,3 @@ def other_shape(schema: JsonSchema) -> str:
     """JSON that is valid and fits no schema that asks for anything."""
     keys = ", ".join(schema.get("properties", {}))
     return json.dumps({"something_else": [1, 2, 3], "instead_of": keys})
-
-
-class PromptCache:
-    """Remembers how conversations began, as a provider's prompt cache does.
-
-    The OpenAI protocol caches by itself, the Anthropic protocol up to the last block that is marked
-    for it; both only what has some length.
-    """
-
-    def __init__(self) -> None:
-        self._seen: set[bytes] = set()
-
-    def count(self, request: Request, minimum: int) -> Tokens:
-        mark = _last_marked(request)
-        digest = blake2b(request.model.encode(), digest_size=16)
-        total = marked = read = 0
-        beginnings: list[bytes] = []
-        for position, message in enumerate(request.messages):
-            total += token_count(message.text)
-            digest.update(f"\0{message.role}\0{message.text}".encode(errors="replace"))
-            if position <= mark and total >= minimum:
-                marked = total
-                beginnings.append(digest.digest())
-                if beginnings[-1] in self._seen:
-                    read = total
-        self._seen.update(beginnings)
-        written = marked - read if request.dialect is Dialect.ANTHROPIC else 0
-        return Tokens(total, read, written)
-
-
-def _last_marked(request: Request) -> int:
-    """Up to which message of `Request.messages` the client lets a prefix be cached; -1 for none."""
-    last = len(request.messages) - 1
-    body = request.body
-    if request.dialect is not Dialect.ANTHROPIC or isinstance(body.get("cache_control"), dict):
-        return last
-    system = body.get("system")
-    said = body.get("messages")
-    contents = [system] if system else []
-    contents += [dict(message).get("content") for message in said] if said else []
-    marks = map(_has_mark, contents)
-    return max((position for position, marked in enumerate(marks) if marked), default=-1)
-
-
-def _has_mark(content: object) -> bool:
-    blocks = content if isinstance(content, list) else []
-    return any(isinstance(block, dict) and block.get("cache_control") for block in blocks)

@@ -80,8 +80,9 @@ class AnthropicWire:
         message = {**_message(request, number), "content": [], **_NOT_STOPPED}
         started = {"message": {**message, "usage": _usage(answer.tokens, 1)}}
         opening = [_event("message_start", started)]
+        usage = _usage(answer.tokens, answer.tokens.output)
         closing = [
-            _event("message_delta", {"delta": _stop(answer), "usage": _delta_usage(answer.tokens)}),
+            _event("message_delta", {"delta": _stop(answer), "usage": usage}),
             _event("message_stop", {}),
         ]
         if answer.pieces:
@@ -215,21 +216,13 @@ def _framed(kind: str, data: bytes) -> bytes:
 
 
 def _usage(tokens: Tokens, output: int) -> dict[str, object]:
-    written = tokens.written_to_cache
     return {
-        "input_tokens": tokens.input - tokens.read_from_cache - written,
-        "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": tokens.read_from_cache,
-        "cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0},
+        "input_tokens": tokens.input,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
         "output_tokens": output,
         "service_tier": "standard",
     }
-
-
-def _delta_usage(tokens: Tokens) -> dict[str, object]:
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    whole = _usage(tokens, tokens.output)
-    return {**{name: whole[name] for name in names}, "output_tokens": tokens.output}
 
 
 def _model(name: str) -> dict[str, object]:

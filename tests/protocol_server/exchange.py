@@ -167,7 +167,6 @@ class _Exchange:
                 self._channel.on_end = self._end
                 return True
             tally.turn_away(request.model, request.role.value)
-            tally.refusals += 1
         self._reject(rate_limit(self._settings.cap_retry_after))
         return False
 
@@ -179,7 +178,8 @@ class _Exchange:
         whole = self._spoken >= self._pieces
         with self._service.counting() as tally:
             tally.end(self._outcome, self._channel.client_port)
-            tally.bill(self._tokens, self._tokens.output if whole else self._spoken)
+            tally.input_tokens += self._tokens.input
+            tally.output_tokens += self._tokens.output if whole else self._spoken
             tally.bytes_out += self._channel.bytes_out
             tally.refusals += self._rejected_with == 429
 
@@ -243,12 +243,10 @@ class _Exchange:
         if held_after is not None and self._number > held_after:
             await self._service.released.wait()
         pace = Pace.from_now(self._settings)
-        counted = self._service.cache.count(self._request, self._settings.cache_minimum)
-        answer = await answer_to(self._request, self._model, counted, self._settings)
+        answer = await answer_to(self._request, self._model, self._settings)
         fault = None if strike is None else strike.fault
         if fault is not None:
             answer = altered(answer, fault, self._request)
-        answer = replace(answer, tokens=replace(answer.tokens, cost=self._settings.cost))
         self._tokens = answer.tokens
         if self._settings.cost is not None and self._request.dialect is Dialect.ANTHROPIC:
             told = {"x-litellm-response-cost": str(self._settings.cost)}

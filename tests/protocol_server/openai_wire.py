@@ -249,13 +249,7 @@ def _usage(tokens: Tokens) -> dict[str, object]:
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
         "total_tokens": tokens.input + tokens.output,
-        "prompt_tokens_details": {"cached_tokens": tokens.read_from_cache, "audio_tokens": 0},
-        "completion_tokens_details": {
-            "reasoning_tokens": 0,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
+        "prompt_tokens_details": {"cached_tokens": 0},
     }
 
 

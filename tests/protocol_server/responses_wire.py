@@ -87,7 +87,7 @@ def _response(request: Request, answer: Answer, number: int, *, is_over: bool) -
     tokens = answer.tokens
     usage = {
         "input_tokens": tokens.input,
-        "input_tokens_details": {"cached_tokens": tokens.read_from_cache},
+        "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": tokens.output,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": tokens.input + tokens.output,

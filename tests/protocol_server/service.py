@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.protocol_server.answers import PromptCache, Tokens
 from tests.protocol_server.faults import Plan, Rule, Strike
 from tests.protocol_server.request import Request
 from tests.protocol_server.settings import Settings
@@ -23,19 +23,19 @@ ABANDONED: Final = "abandoned"
 """The outcome of a request whose client went away first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counters:
-    """The numbers at one moment."""
+    """What the server has seen and done; who asks gets a copy of one moment."""
 
     requests: int = 0
-    by_model: Mapping[str, int] = field(default_factory=dict)
-    by_role: Mapping[str, int] = field(default_factory=dict)
-    by_outcome: Mapping[str, int] = field(default_factory=dict)
+    by_model: Counter[str] = field(default_factory=Counter)
+    by_role: Counter[str] = field(default_factory=Counter)
+    by_outcome: Counter[str] = field(default_factory=Counter)
     """Of requests that are over: what happened, a fault by its name or an error by its status."""
     concurrent: int = 0
     """Requests to models that are being answered."""
-    clients: Sequence[int] = ()
-    """Ports of the clients whose requests these are."""
+    by_client: Counter[int] = field(default_factory=Counter)
+    """These, by the port of the client."""
     concurrent_max: int = 0
     connections: int = 0
     """Open now."""
@@ -52,40 +52,31 @@ class Counters:
     @property
     def calls(self) -> int:
         """Requests to models, which cost something; lists of models cost nothing."""
-        return sum(self.by_model.values())
+        return self.by_model.total()
 
+    @property
+    def clients(self) -> Sequence[int]:
+        return sorted(+self.by_client)
 
-class Tally:
-    """Counts on the server's own thread; `read` may be called from any."""
-
-    def __init__(self) -> None:
-        self.concurrent = 0
-        self.clients: Counter[int] = Counter()
-        self.connections = 0
-        self.clear()
-
-    def clear(self) -> None:
+    def cleared(self) -> Counters:
         """Begin anew; what is going on now stays counted."""
-        self.requests = 0
-        self.by_model: Counter[str] = Counter()
-        self.by_role: Counter[str] = Counter()
-        self.by_outcome: Counter[str] = Counter()
-        self.concurrent_max = self.concurrent
-        self.connections_made = 0
-        self.refusals = self.successes = 0
-        self.bytes_in = self.bytes_out = 0
-        self.input_tokens = self.output_tokens = 0
+        return Counters(
+            concurrent=self.concurrent,
+            concurrent_max=self.concurrent,
+            by_client=self.by_client,
+            connections=self.connections,
+        )
 
     def begin(self, model: str, role: str, client: int) -> None:
         self.by_model[model] += 1
         self.by_role[role] += 1
         self.concurrent += 1
-        self.clients[client] += 1
+        self.by_client[client] += 1
         self.concurrent_max = max(self.concurrent_max, self.concurrent)
 
     def end(self, outcome: str, client: int) -> None:
         self.concurrent -= 1
-        self.clients[client] -= 1
+        self.by_client[client] -= 1
         self.by_outcome[outcome] += 1
         self.successes += outcome == ANSWERED
 
@@ -94,29 +85,7 @@ class Tally:
         self.by_model[model] += 1
         self.by_role[role] += 1
         self.by_outcome[CAPPED] += 1
-
-    def bill(self, tokens: Tokens, output: int) -> None:
-        self.input_tokens += tokens.input
-        self.output_tokens += output
-
-    def read(self) -> Counters:
-        return Counters(
-            requests=self.requests,
-            by_model=dict(self.by_model),
-            by_role=dict(self.by_role),
-            by_outcome=dict(self.by_outcome),
-            concurrent=self.concurrent,
-            clients=sorted(+self.clients),
-            concurrent_max=self.concurrent_max,
-            connections=self.connections,
-            connections_made=self.connections_made,
-            refusals=self.refusals,
-            successes=self.successes,
-            bytes_in=self.bytes_in,
-            bytes_out=self.bytes_out,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-        )
+        self.refusals += 1
 
 
 class Service:
@@ -125,26 +94,25 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.port = 0
-        self.cache = PromptCache()
         self.held_after: int | None = None
         """Requests after which models answer none until they are released."""
         self.released = asyncio.Event()
         self.changed = threading.Condition()
         """Held while something changes that another thread may read; tells of each change."""
         self._plan = Plan()
-        self._tally = Tally()
+        self._counters = Counters()
         self._requests: list[Request] = []
         self._numbered = 0
 
     @contextmanager
-    def counting(self) -> Iterator[Tally]:
+    def counting(self) -> Iterator[Counters]:
         with self.changed:
-            yield self._tally
+            yield self._counters
             self.changed.notify_all()
 
     def counters(self) -> Counters:
         with self.changed:
-            return self._tally.read()
+            return deepcopy(self._counters)
 
     def requests(self) -> list[Request]:
         with self.changed:
@@ -168,9 +136,8 @@ class Service:
             return self._numbered
 
     def reset(self) -> None:
-        """Forget the plan, the requests, the counts and the prompt cache."""
+        """Forget the plan, the requests and the counts."""
         with self.counting() as tally:
             self._plan.clear()
             self._requests.clear()
-            self.cache = PromptCache()
-            tally.clear()
+            self._counters = tally.cleared()

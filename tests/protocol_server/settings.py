@@ -39,6 +39,4 @@ class Settings:
     cost: float | None = None
     """What each answer says that it costs: in its usage, or over the protocol that has no place for
     it there in the header of a gateway."""
-    cache_minimum: int = 1024
-    """From how many tokens on a prompt is cached."""
     keep_requests: bool = True
