@@ -101,23 +101,21 @@ def test_json_lines_hold_every_conversation_to_the_letter(root: Path) -> None:
     approve(first["note"])
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "md", "inspect-json"])
 def test_a_key_that_a_server_repeats_is_exported_in_no_form(
-    root: Path, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "alert(1)</script>"  # as the server says it, in a message
     monkeypatch.setenv("MY_KEY", key)
     config = (root / "config.yaml").read_text("utf-8")
     model = "{model: m, source: ollama, extra_headers: {X-A: '${MY_KEY}'}}"
     (root / "config.yaml").write_text(f"{config}\nmodels: {{other: {model}}}\n", "utf-8")
-    export(root, form, "--out", str(tmp_path / "out"))
-    written = [
-        path for path in (tmp_path / "out", *(tmp_path / "out").rglob("*")) if path.is_file()
-    ]
-    texts = [path.read_text("utf-8") for path in written]
-    assert not [text for text in texts if "alert(1)" in text]
-    # a table has no messages, and a log no conversation that does not count
-    assert any("hidden" in text for text in texts) == (form in {"jsonl", "md"})
+    for form in ("jsonl", "csv", "md", "inspect-json"):
+        out = tmp_path / form
+        export(root, form, "--out", str(out))
+        texts = [path.read_text("utf-8") for path in (out, *out.rglob("*")) if path.is_file()]
+        assert not [text for text in texts if "alert(1)" in text]
+        # a table has no messages, and a log no conversation that does not count
+        assert any("hidden" in text for text in texts) == (form in {"jsonl", "md"})
 
 
 def test_an_id_of_several_benchmarks_is_exported_of_the_named_one(root: Path) -> None:
@@ -146,11 +144,9 @@ def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(root: Path) -
     assert rows[1]["justification"] == "'-1+2"
 
 
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+1", "-1", "@a", "\t=1", "  =1", "\n=1", "＝1", "＋1", "－1", "＠a"]
-)
-def test_a_cell_that_a_spreadsheet_would_run_is_defused(text: str) -> None:
-    assert cell(text).startswith("'")
+def test_a_cell_that_a_spreadsheet_would_run_is_defused() -> None:
+    for text in ("=1+1", "+1", "-1", "@a", "\t=1", "  =1", "\n=1", "＝1", "＋1", "－1", "＠a"):
+        assert cell(text).startswith("'")
 
 
 KILLED = """
@@ -167,13 +163,11 @@ write_folder(Path(sys.argv[1]), documents())
 """
 
 
-@pytest.mark.parametrize("exists", [True, False])
 def test_what_a_killed_export_leaves_is_beside_its_folder_and_goes_with_the_next(
-    tmp_path: Path, exists: bool
+    tmp_path: Path,
 ) -> None:
     place = tmp_path / "out"
-    if exists:
-        place.mkdir()
+    place.mkdir()
     done = subprocess.run([sys.executable, "-c", KILLED, str(place)], check=False)
     assert done.returncode == -signal.SIGKILL
     refuse_taken(place, force=False, folder=True)
@@ -239,9 +233,8 @@ def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_pa
     approve(lines)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_what_markdown_would_read_is_escaped() -> None:
+    for text, shown in (
         ("# no title", r"\# no title"),
         ("1. no list", r"1\. no list"),
         ("    no code", "&nbsp;&nbsp;&nbsp;&nbsp;no code"),
@@ -249,13 +242,9 @@ def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_pa
         ("[a](http://b)", r"\[a\](http\://b)"),
         ("&lt; <b>", r"\&lt; \<b\>"),
         ("a\\b `c` *d* _e_ ~f~ $g$", r"a\\b \`c\` \*d\* \_e\_ \~f\~ \$g\$"),
-    ],
-)
-def test_what_markdown_would_read_is_escaped(text: str, shown: str) -> None:
-    assert escaped(text) == shown
-
-
-def test_lines_of_a_message_stay_lines_and_none_leaves_its_block() -> None:
+    ):
+        assert escaped(text) == shown
+    # lines of a message stay lines, and none leaves its block
     assert quoted_block("a\nb\n\n> c") == ["> a\\", "> b", ">", r"> \> c"]
 
 
@@ -288,49 +277,47 @@ def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
     assert {path.suffix for path in before} == {".md", ".txt"}
 
 
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [
+def test_a_benchmark_or_ids_can_be_named(root: Path) -> None:
+    for names, found in (
         (["giving-in"], 2),
         (["m02"], 1),
         (["m01_s001_v01__gpt-x"], 1),
         (["m01_s001", "m02_s001"], 2),
-    ],
-)
-def test_a_benchmark_or_ids_can_be_named(names: list[str], found: int, root: Path) -> None:
-    out = root / "out.jsonl"
-    export(root, "jsonl", *names, "--out", str(out))
-    assert len(out.read_text("utf-8").splitlines()) == found
+    ):
+        assert len(export(root, "jsonl", *names).out.splitlines()) == found
+    out = root / "all.jsonl"  # an export may stand in the workspace
+    export(root, "jsonl", "--out", str(out))
+    assert out.read_text("utf-8").count("\n") == 2
 
 
-def test_what_names_nothing_is_refused(root: Path) -> None:
-    approve(export(root, "jsonl", "givingin", code=2).err)
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv", "md"])
 def test_what_is_there_is_not_written_over_without_being_told_to(
-    form: str, root: Path, tmp_path: Path
+    root: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    mine = out / "mine" if form == "md" else out
-    mine.parent.mkdir(exist_ok=True)
-    mine.write_text("mine")
-    asked = [form, "--out", str(out)]
-    told = export(root, *asked, code=2)
-    approve(told.err)
-    assert mine.read_text() == "mine"
-    export(root, *asked, "--force")
-    assert (mine.read_text("utf-8") == "mine") == (form == "md")
+    for form in ("jsonl", "csv", "md"):
+        out = tmp_path / form
+        mine = out / "mine" if form == "md" else out
+        mine.parent.mkdir(exist_ok=True)
+        mine.write_text("mine")
+        asked = [form, "--out", str(out)]
+        approve(export(root, *asked, code=2).err)
+        assert mine.read_text() == "mine"
+        export(root, *asked, "--force")
+        assert (mine.read_text("utf-8") == "mine") == (form == "md")
 
 
-def test_a_document_folder_has_to_be_named(root: Path) -> None:
-    approve(export(root, "md", code=2).err)
-
-
-def test_a_place_that_cannot_be_is_refused(root: Path, tmp_path: Path) -> None:
-    told = export(root, "jsonl", "--out", str(tmp_path / "no" / "where.jsonl"), code=2)
-    approve(told.err)
-    approve(export(root, "jsonl", "--out", str(tmp_path), code=2).err)
+def test_what_cannot_be_exported_is_refused(root: Path, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "no" / "where.jsonl")
+    for words in (
+        ("jsonl", "givingin"),
+        ("md",),
+        ("jsonl", "--out", nowhere),
+        ("jsonl", "--out", str(tmp_path)),
+        ("jsonl", "--filter", "outcome:pass"),
+        ("csv", "--filter", "outcme:pass"),
+        ("html", "--filter", "outcome:fail"),
+        ("rates", "--overall"),
+    ):
+        approve(export(root, *words, code=2).err)
 
 
 def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None:
@@ -345,21 +332,14 @@ def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None
         assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["crosswind.db", "crosswind.db-wal", "config.yaml", "benchmarks/giving-in/benchmark.yaml"],
-)
-def test_no_force_puts_an_export_over_what_the_workspace_lives_on(root: Path, name: str) -> None:
-    place = root / name
-    before = place.read_bytes() if place.exists() else None
-    told = export(root, "jsonl", "--out", str(place), "--force", code=2)
-    assert f"{place}: this is a place" in told.err
-    assert (place.read_bytes() if place.exists() else None) == before
-
-
-def test_an_export_may_stand_in_the_workspace(root: Path) -> None:
-    export(root, "jsonl", "--out", str(root / "all.jsonl"))
-    assert (root / "all.jsonl").read_text("utf-8").count("\n") == 2
+def test_no_force_puts_an_export_over_what_the_workspace_lives_on(root: Path) -> None:
+    own = "benchmarks/giving-in/benchmark.yaml"
+    for name in ("crosswind.db", "crosswind.db-wal", "config.yaml", own):
+        place = root / name
+        before = place.read_bytes() if place.exists() else None
+        told = export(root, "jsonl", "--out", str(place), "--force", code=2)
+        assert f"{place}: this is a place" in told.err
+        assert (place.read_bytes() if place.exists() else None) == before
 
 
 def write_to(root: Path, form: str, place: Path | str) -> Said:
@@ -420,24 +400,10 @@ def test_what_is_no_file_and_no_stream_is_not_replaced(
     assert [loop.is_symlink(), bound.is_socket()] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("form", "line", "code", "said"),
-    [
-        ("jsonl", "is:uncounted", 0, ["m02_s001_v01__gpt-x"]),
-        ("jsonl", "judge:two -metric:m01 target:gpt", 0, ["m02_s001_v01__gpt-x"]),
-        ("jsonl", "outcome:pass", 2, "--filter: no judged conversation matches"),
-        ("csv", "outcme:pass", 2, "--filter: there is no `outcme:`"),
-        ("html", "outcome:fail", 2, "html holds results, which are of all that counts"),
-    ],
-)
-def test_a_filter_chooses_what_is_exported(
-    root: Path, form: str, line: str, code: int, said: str | list[str]
-) -> None:
-    told = export(root, form, "--filter", line, code=code)
-    if isinstance(said, str):
-        assert said in told.err
-    else:
-        assert [one["conv_id"] for one in map(json.loads, told.out.splitlines())] == said
+def test_a_filter_chooses_what_is_exported(root: Path) -> None:
+    for line in ("is:uncounted", "judge:two -metric:m01 target:gpt"):
+        [told] = export(root, "jsonl", "--filter", line).out.splitlines()
+        assert json.loads(told)["conv_id"] == "m02_s001_v01__gpt-x"
 
 
 def test_labels_are_exported_with_who_gave_them_and_how_likely_they_were_drawn(root: Path) -> None:
