@@ -59,7 +59,9 @@ def read(place: Place, folder: Path, form: str, *words: str) -> Iterator[tuple[s
         yield path.name, path.read_bytes()
 
 
-def test_each_target_has_a_log_that_fits_the_format(place: Place, tmp_path: Path) -> None:
+def test_each_target_has_a_log_that_fits_the_format_and_an_archive_of_the_same(
+    place: Place, tmp_path: Path
+) -> None:
     [holds, wavers] = read(place, tmp_path / "json", "inspect-json")
     log = json.loads(holds[1])
     held(log)
@@ -68,13 +70,8 @@ def test_each_target_has_a_log_that_fits_the_format(place: Place, tmp_path: Path
     assert log["eval"]["dataset"]["samples"] == len(log["samples"]) == 8
     assert log["results"]["scores"][0]["name"] == "counts"
     assert log["results"]["scores"][0]["scored_samples"] == 8
-
-
-def test_the_archive_holds_the_same(place: Place, tmp_path: Path) -> None:
-    [(_, document), _] = read(place, tmp_path / "json", "inspect-json")
     [(name, archive), _] = read(place, tmp_path / "eval", "inspect")
     assert name.endswith(".eval")
-    log = json.loads(document)
     with zipfile.ZipFile(io.BytesIO(archive)) as found:
         header = json.loads(found.read("header.json"))
         samples = [
