@@ -13,7 +13,7 @@ from typing import Final
 from engine.analysis.comparability import GroupCheck
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.number_words import coefficient
-from engine.analysis.provenance import served_words
+from engine.analysis.provenance import merged_provenance, served_words
 from engine.benchmark import UNKNOWN, AnswerForm, Stance, Track
 from engine.checks import FaultKind
 from engine.display import joined_names, percent, plural, span
@@ -304,33 +304,15 @@ def _formulas(analysis: Analysis) -> list[str]:
 
 
 def _made_with(analysis: Analysis) -> list[str]:
-    provenances = list(analysis.provenances.values())
+    sentences = counted_by(analysis)
     served: dict[str, Sequence[str]] = {}
-    for provenance in provenances:
+    for provenance in analysis.provenances.values():
         served |= {
             **provenance.targets,
             **provenance.user_models,
             **provenance.judges,
             **provenance.checkers,
         }
-    prompts = {
-        f"{stage} {digest}"
-        for provenance in provenances
-        for stage, of in provenance.prompts.items()
-        for digest in of
-    }
-    first = min(
-        (provenance.first_at for provenance in provenances if provenance.first_at), default=None
-    )
-    last = max(
-        (provenance.last_at for provenance in provenances if provenance.last_at), default=None
-    )
-    version, configuration = provenances[0].version, provenances[0].configuration
-    sentences = [f"Counted by Crosswind {version}, configuration {configuration}."]
-    if first and last:
-        sentences.append(f"Played and judged from {first} to {last}.")
-    if prompts:
-        sentences.append(f"Digests of the prompts: {', '.join(sorted(prompts))}.")
     named = {label: names for label, names in served.items() if set(names) - {label}}
     if named:
         sentences.append(f"Servers answered under the names: {served_words(named)}.")
@@ -339,6 +321,19 @@ def _made_with(analysis: Analysis) -> list[str]:
             sentences.append(f"Settings of {target}: {provenance.settings_words}.")
     sentences += [str(other) + "." for other in analysis.others]
     return sentences + list(analysis.notes)
+
+
+def counted_by(analysis: Analysis) -> list[str]:
+    """Which program, configuration and prompts the numbers come from, and from when to when; of an
+    analysis with provenances."""
+    made = merged_provenance(list(analysis.provenances.values()))
+    sentences = [f"Counted by Crosswind {made.version}, configuration {made.configuration}."]
+    if made.first_at and made.last_at:
+        sentences.append(f"Played and judged from {made.first_at} to {made.last_at}.")
+    prompts = sorted(f"{stage} {digest}" for stage, of in made.prompts.items() for digest in of)
+    if prompts:
+        sentences.append(f"Digests of the prompts: {', '.join(prompts)}.")
+    return sentences
 
 
 def _model_words(label: str) -> str:

@@ -24,7 +24,7 @@ from engine.analysis.calibration import Calibration, Confusion
 from engine.analysis.calibration_words import against_words, calibration_sections
 from engine.analysis.figures import Analysis, Estimate, Overall
 from engine.analysis.findings import MARKS, legend, marks_mean, rests_on
-from engine.analysis.methods import methods
+from engine.analysis.methods import counted_by, methods
 from engine.analysis.number_words import (
     coefficient,
     coefficient_interval,
@@ -104,6 +104,7 @@ def environment() -> Environment:
         span,
         coefficient_interval,
         rates_in_words,
+        counted_by,
         rests_on,
         scope_of,
         type_name,

@@ -179,29 +179,6 @@ class BenchmarkView:
         )
 
     @property
-    def made_with(self) -> str:
-        """The program, configuration and prompts behind the numbers, in sentences."""
-        provenances = list(self.analysis.provenances.values())
-        prompts = sorted(
-            {
-                (stage, digest)
-                for provenance in provenances
-                for stage, of in provenance.prompts.items()
-                for digest in of
-            }
-        )
-        listed = ", ".join(f"{stage} {digest}" for stage, digest in prompts) or "unknown"
-        counted = (
-            f"Counted by Crosswind {provenances[0].version} under configuration "
-            f"{provenances[0].configuration}. Prompts: {listed}."
-        )
-        left_out = self.analysis.left_out.conversations
-        if not left_out:
-            return counted
-        stored = plural(left_out, "stored conversation")
-        return f"{counted} Left out: {stored} no longer part of the benchmark."
-
-    @property
     def sections(self) -> Sequence[Section]:
         """What there is to show of each statistic."""
         return sections(self.analysis)

@@ -102,7 +102,7 @@ def test_the_page_says_it(played: Place, tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "Where these numbers" in page
     assert "offline:steadfast (steadfast-1, steadfast-2)" in page
-    assert f"Counted by Crosswind {version('crosswind')} under configuration" in page
+    assert f"Counted by Crosswind {version('crosswind')}, configuration" in page
 
 
 def test_a_name_that_a_server_repeats_is_said_once() -> None:
