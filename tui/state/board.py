@@ -41,17 +41,8 @@ class StageState(Enum):
     DONE = ("✓", "done", Ink.GOOD)
     FAILED = ("!", "failed", Ink.BAD)
 
-    @property
-    def glyph(self) -> str:
-        return self.value[0]
-
-    @property
-    def word(self) -> str:
-        return self.value[1]
-
-    @property
-    def ink(self) -> Ink:
-        return self.value[2]
+    def __init__(self, glyph: str, word: str, ink: Ink) -> None:
+        self.glyph, self.word, self.ink = glyph, word, ink
 
 
 def share(done: int, total: int) -> str:

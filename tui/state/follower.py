@@ -39,17 +39,8 @@ class FollowMode(Enum):
     PINNED = ("pinned", "stays with this conversation", "pin")
     ROUND = ("going round", f"goes to the next conversation every {ROUND:.0f} seconds", "go round")
 
-    @property
-    def word(self) -> str:
-        return self.value[0]
-
-    @property
-    def meaning(self) -> str:
-        return self.value[1]
-
-    @property
-    def hint(self) -> str:
-        return self.value[2]
+    def __init__(self, word: str, meaning: str, hint: str) -> None:
+        self.word, self.meaning, self.hint = word, meaning, hint
 
     @property
     def next(self) -> FollowMode:

@@ -50,17 +50,8 @@ class RunPhase(Enum):
     LOST = ("✗", "the engine was killed, P goes on", Ink.BAD)
     CUT_OFF = ("·", "was cut off, P goes on", Ink.WARN)
 
-    @property
-    def glyph(self) -> str:
-        return self.value[0]
-
-    @property
-    def words(self) -> str:
-        return self.value[1]
-
-    @property
-    def ink(self) -> Ink:
-        return self.value[2]
+    def __init__(self, glyph: str, words: str, ink: Ink) -> None:
+        self.glyph, self.words, self.ink = glyph, words, ink
 
     @property
     def over(self) -> bool:
@@ -417,18 +408,11 @@ PATIENCE: Final = 5.0
 
 
 @dataclass(slots=True)
-class _LastSign:
-    """The last sign of activity, and its time."""
-
-    said: int
-    at: float
-
-
-@dataclass(slots=True)
 class StallDetector:
     """Detects stalls from facts and boards; all times are on the watcher's clock."""
 
-    _pulses: dict[str, _LastSign] = field(default_factory=dict)
+    _pulses: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By target: how much it had said at the last sign of activity, and when that was."""
     _moved: set[str | None] = field(default_factory=set)
     """Targets with a fact since the last look; None stands for facts without a target."""
     _written: Sequence[Writing] = ()
@@ -449,9 +433,9 @@ class StallDetector:
         """Note activity since the last look. Before the first look, nothing counts as stalled."""
         lengths = dict(board.said) if board is not None else {}
         for target in {*lengths, *self._pulses, *(target for target in self._moved if target)}:
-            pulse = self._pulses.setdefault(target, _LastSign(0, now))
-            if target in self._moved or lengths.get(target, 0) != pulse.said:
-                pulse.said, pulse.at = lengths.get(target, 0), now
+            said, _ = self._pulses.setdefault(target, (0, now))
+            if target in self._moved or lengths.get(target, 0) != said:
+                self._pulses[target] = lengths.get(target, 0), now
                 self._moved.add(target)
         written, self._written = self._written, () if board is None else board.writing
         # counting starts at the first look: earlier activity was not seen
@@ -462,13 +446,12 @@ class StallDetector:
     def begin_anew(self, now: float) -> None:
         """Restart the count, as after a pause, when no activity is expected."""
         self._at = now
-        for pulse in self._pulses.values():
-            pulse.at = now
+        self._pulses = {target: (said, now) for target, (said, _) in self._pulses.items()}
 
     def of(self, target: str, now: float) -> float | None:
         """Seconds for which this target has been still; None if too few to mention."""
         pulse = self._pulses.get(target)
-        return None if pulse is None else _threshold(now - pulse.at)
+        return None if pulse is None else _threshold(now - pulse[1])
 
     def of_all(self, now: float) -> float | None:
         """Seconds without activity anywhere; None if too few to mention."""
