@@ -13,7 +13,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -267,14 +266,9 @@ _NOT_UNPACKED: Final = (
 _NOT_A_LOG: Final = "expected a log of Inspect: an .eval archive, or a .json document with `eval`"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLog:
-    """A log, valid while its file is open."""
-
-    path: Path
-    about: InspectResults
-    samples: Iterator[InspectSample | Problem]
-    """Can be consumed once; a sample that cannot be read is replaced by its problem."""
+OpenLog = tuple[InspectResults, Iterator[InspectSample | Problem]]
+"""What a log says of all its samples, and these, valid while its file is open. A sample that cannot
+be read is replaced by its problem."""
 
 
 @contextmanager
@@ -311,7 +305,7 @@ def _document(path: Path, file: io.BufferedReader) -> OpenLog:
     document, about = _header(raw, WholeLog, path, None)
     listed = document.samples or []
     samples = (sample_of(sample, path, f"samples[{place}]") for place, sample in enumerate(listed))
-    return OpenLog(path, about, samples)
+    return about, samples
 
 
 # An archive
@@ -333,7 +327,7 @@ def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
     listed = [
         member for member in members if member.filename.startswith(_SAMPLES) and not member.is_dir()
     ]
-    return OpenLog(path, about, _in_archive(path, archive, listed))
+    return about, _in_archive(path, archive, listed)
 
 
 def _refuse_bomb(path: Path, members: list[zipfile.ZipInfo]) -> None:

@@ -261,35 +261,36 @@ class LoggedBenchmark:
     )
     """Rows of `scores.json`, without their verdict where a score is to be read as one."""
 
-    def read(self, log: OpenLog) -> list[Problem]:
+    def read(self, path: Path, log: OpenLog) -> list[Problem]:
         """Add a log's samples, and return the problems."""
-        target = self.targets.of(log.about)
+        about, samples = log
+        target = self.targets.of(about)
         before = dict(self._numbers)
         # thousands of samples may have the same fault
-        report = FileReport(log.path)
+        report = FileReport(path)
         runs = self.folder / "runs" / "logs"
         with (
             self.folder.joinpath("scenarios.json").open("ab") as scenarios,
             runs.joinpath("conversations.json").open("ab") as conversations,
         ):
-            for sample in () if self.refused else log.samples:
+            for sample in () if self.refused else samples:
                 if isinstance(sample, Problem):
                     report.dropped += 1
                     report.tell(sample)
                     continue
                 try:
-                    rows = list(self._rows(sample, log.about, target, before))
+                    rows = list(self._rows(sample, about, target, before))
                 except SeveralScoresError:
                     self.refused = True
                     what = f"it has several scores: {', '.join(sorted(self._given))[:300]}"
                     hint = "name what to take: `--metric NAME`, which may be repeated"
-                    return [Problem(what, log.path, hint=hint)]
+                    return [Problem(what, path, hint=hint)]
                 for scenario, conversation in rows:
                     if self._is_new(scenario):
                         scenarios.write(_array_part(scenario, scenarios.tell()))
                     conversations.write(_array_part(conversation, conversations.tell()))
         more = report.dropped - len(report.problems)
-        left = [Problem(f"and {more} more samples like these", log.path)] if more else []
+        left = [Problem(f"and {more} more samples like these", path)] if more else []
         return [*report.problems, *left]
 
     def _rows(
@@ -525,8 +526,8 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
     for path in logs:
         try:
             with open_log(path) as log:
-                benchmark = _benchmark(log, into, benchmarks, names, choice)
-                problems += benchmark.read(log)
+                benchmark = _benchmark(path, log[0], into, benchmarks, names, choice)
+                problems += benchmark.read(path, log)
         except InputError as error:
             problems += error.problems
     with_problem = {problem.path for problem in problems}
@@ -546,19 +547,19 @@ def folder_of_logs(logs: Sequence[Path], into: Path, choice: LogChoice) -> LogFo
 
 
 def _benchmark(
-    log: OpenLog,
+    path: Path,
+    about: InspectResults,
     into: Path,
     benchmarks: dict[str, LoggedBenchmark],
     names: Names,
     choice: LogChoice,
 ) -> LoggedBenchmark:
     """Return the benchmark of a log's task, adding a new one. Raises `InputError`."""
-    about = log.about
     behaviour, described = _behaviour(about)
     task = behaviour or about.task.rsplit("/", 1)[-1]
     name = task if Branch.parse(task) else names.ours(task)
     if name is None:
-        raise InputError(Problem(f"{task[:100]!r} cannot be the name of a benchmark", log.path))
+        raise InputError(Problem(f"{task[:100]!r} cannot be the name of a benchmark", path))
     if name not in benchmarks:
         folder = into / folder_of(name)
         folder.joinpath("runs", "logs").mkdir(parents=True)
@@ -569,7 +570,7 @@ def _benchmark(
         benchmarks[name] = LoggedBenchmark(
             name, title, description, folder, choice, LoggedTargets(tested)
         )
-    benchmarks[name].logs.append(log.path)
+    benchmarks[name].logs.append(path)
     return benchmarks[name]
 
 

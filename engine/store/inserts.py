@@ -61,13 +61,13 @@ def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
 def insert(connection: sqlite3.Connection, row: StoredRow, *, seq: int, at: int) -> None:
     """Insert a row. Raises `StoreError` if it contradicts the rows there, and `sqlite3.Error`."""
     take = getattr(row, "take", 0)  # faster than asking for the class of the row
-    decided_values = _decided(row, _PriorRows(connection), take)
+    decided_values = _decided(row, connection, take)
     connection.execute(
         INSERTS[TABLE_OF[type(row)]], VALUES[type(row)](row, seq, at, *decided_values)
     )
 
 
-def _decided(row: StoredRow, before: _PriorRows, take: int) -> Sequence[Value]:
+def _decided(row: StoredRow, earlier: sqlite3.Connection, take: int) -> Sequence[Value]:
     """Return the values that the writer adds to a row or puts in place of its own.
 
     `take` is the `seq` of the row's take, if it belongs to one. Raises `StoreError` for a row that
@@ -75,10 +75,10 @@ def _decided(row: StoredRow, before: _PriorRows, take: int) -> Sequence[Value]:
     """
     match row:
         case MessageRow():
-            _refuse_finished(before, take)
+            _refuse_finished(earlier, take)
             return message_decided(row, take)
         case StateRow():
-            return (before.state(row),)
+            return (_present_state(earlier, row),)
         case AttemptRow():
             used = row.usage
             tokens = (used.input_tokens, used.cached_tokens, used.output_tokens)
@@ -86,15 +86,15 @@ def _decided(row: StoredRow, before: _PriorRows, take: int) -> Sequence[Value]:
         case TakeRow():
             return (row.scenario_seq,)
         case TakeEndRow():
-            _refuse_finished(before, take)
+            _refuse_finished(earlier, take)
             # without any reply there is nothing to judge, however it ended
-            return take, int(row.stop_reason.finished and before.has_reply(take))
+            return take, int(row.stop_reason.finished and _has_reply(earlier, take))
         case Verdict():
-            _refuse_unfinished(before, take)
-            counts = what_counts(before.votes(row, take), row.jury)
-            return take, _bit(before.counted(row, take)), _bit(counts)
+            _refuse_unfinished(earlier, take)
+            counts = what_counts(_votes_on_counting(earlier, row, take), row.jury)
+            return take, _bit(_counted_before(earlier, row, take)), _bit(counts)
         case CheckRow():
-            _refuse_unfinished(before, take)
+            _refuse_unfinished(earlier, take)
             return (take,)
         case _:
             return ()
@@ -112,77 +112,80 @@ def _bit(value: bool | None) -> int | None:  # noqa: FBT001  (a value to be stor
     return None if value is None else int(value)
 
 
-def _refuse_unfinished(before: _PriorRows, take: int) -> None:
-    if not before.is_finished(take):
+def _refuse_unfinished(earlier: sqlite3.Connection, take: int) -> None:
+    if not _is_finished(earlier, take):
         raise StoreError(f"take {take} was not played to its end and cannot be judged")
 
 
-def _refuse_finished(before: _PriorRows, take: int) -> None:
+def _refuse_finished(earlier: sqlite3.Connection, take: int) -> None:
     """A take that may have been judged must not change."""
-    if before.is_finished(take):
+    if _is_finished(earlier, take):
         raise StoreError(f"take {take} was played to its end; nothing can be added to it")
 
 
 _SAME: Final = "t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sample = ?"
 
 
-class _PriorRows:
-    """Answers from earlier rows, where they decide what is written with a row."""
+# What earlier rows decide of what is written with a row
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def state(self, row: StateRow) -> str | None:
-        """Return the present state of its row of work."""
-        newest: tuple[str] | None = self._connection.execute(
-            "SELECT state FROM state WHERE benchmark = ? AND stage = ? AND unit = ? "
-            "ORDER BY seq DESC LIMIT 1",
-            (row.benchmark, str(row.stage), storable(row.unit)),
-        ).fetchone()
-        return None if newest is None else newest[0]
+def _present_state(earlier: sqlite3.Connection, row: StateRow) -> str | None:
+    """Return the present state of its row of work."""
+    newest: tuple[str] | None = earlier.execute(
+        "SELECT state FROM state WHERE benchmark = ? AND stage = ? AND unit = ? "
+        "ORDER BY seq DESC LIMIT 1",
+        (row.benchmark, str(row.stage), storable(row.unit)),
+    ).fetchone()
+    return None if newest is None else newest[0]
 
-    def is_finished(self, take: int) -> bool:
-        """Whether the take was played to an end that may be judged."""
-        return self._is_so("FROM take_end WHERE take = ? AND finished = 1", take)
 
-    def has_reply(self, take: int) -> bool:
-        return self._is_so("FROM message WHERE take = ? AND speaker = 'assistant'", take)
+def _is_finished(earlier: sqlite3.Connection, take: int) -> bool:
+    """Whether the take was played to an end that may be judged."""
+    return _is_so(earlier, "FROM take_end WHERE take = ? AND finished = 1", take)
 
-    def _is_so(self, where: str, take: int) -> bool:
-        [is_so] = self._connection.execute(f"SELECT EXISTS (SELECT 1 {where})", (take,)).fetchone()
-        return bool(is_so)
 
-    def counted(self, row: Verdict, take: int) -> bool | None:
-        """Return what the conversation's latest verdict of this track counted as, on whatever take,
-        so that the changes always add up to the present sum."""
-        before: tuple[bool | None] | None = self._connection.execute(
-            "SELECT v.counted FROM verdict v JOIN take t ON t.seq = v.take "
-            f"WHERE {_SAME} AND v.track = ? ORDER BY v.seq DESC LIMIT 1",
-            (*self._conversation(take), str(row.track)),
-        ).fetchone()
-        return None if before is None else before[0]
+def _has_reply(earlier: sqlite3.Connection, take: int) -> bool:
+    return _is_so(earlier, "FROM message WHERE take = ? AND speaker = 'assistant'", take)
 
-    def votes(self, row: Verdict, take: int) -> Sequence[Vote]:
-        """Return the votes on the conversation's newest finished take, which counts; oldest first,
-        with this verdict if it is on that take."""
-        [counting] = self._connection.execute(
-            "SELECT t.seq FROM take t JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
-            f"WHERE {_SAME} ORDER BY t.number DESC LIMIT 1",
-            self._conversation(take),
-        ).fetchone()
-        rows = self._connection.execute(
-            f"SELECT {VOTE} FROM verdict v WHERE v.take = ? ORDER BY v.seq", (counting,)
-        )
-        votes: list[Vote] = [*map(plain_vote, rows)]
-        if take == counting:
-            votes.append(replace(row, judge=storable(row.judge), metric_id=storable(row.metric_id)))
-        return votes
 
-    def _conversation(self, take: int) -> tuple[Value, ...]:
-        columns: tuple[Value, ...] = self._connection.execute(
-            "SELECT benchmark, scenario_id, target, sample FROM take WHERE seq = ?", (take,)
-        ).fetchone()
-        return columns
+def _is_so(earlier: sqlite3.Connection, where: str, take: int) -> bool:
+    [is_so] = earlier.execute(f"SELECT EXISTS (SELECT 1 {where})", (take,)).fetchone()
+    return bool(is_so)
+
+
+def _counted_before(earlier: sqlite3.Connection, row: Verdict, take: int) -> bool | None:
+    """Return what the conversation's latest verdict of this track counted as, on whatever take,
+    so that the changes always add up to the present sum."""
+    before: tuple[bool | None] | None = earlier.execute(
+        "SELECT v.counted FROM verdict v JOIN take t ON t.seq = v.take "
+        f"WHERE {_SAME} AND v.track = ? ORDER BY v.seq DESC LIMIT 1",
+        (*_conversation(earlier, take), str(row.track)),
+    ).fetchone()
+    return None if before is None else before[0]
+
+
+def _votes_on_counting(earlier: sqlite3.Connection, row: Verdict, take: int) -> Sequence[Vote]:
+    """Return the votes on the conversation's newest finished take, which counts; oldest first,
+    with this verdict if it is on that take."""
+    [counting] = earlier.execute(
+        "SELECT t.seq FROM take t JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
+        f"WHERE {_SAME} ORDER BY t.number DESC LIMIT 1",
+        _conversation(earlier, take),
+    ).fetchone()
+    rows = earlier.execute(
+        f"SELECT {VOTE} FROM verdict v WHERE v.take = ? ORDER BY v.seq", (counting,)
+    )
+    votes: list[Vote] = [*map(plain_vote, rows)]
+    if take == counting:
+        votes.append(replace(row, judge=storable(row.judge), metric_id=storable(row.metric_id)))
+    return votes
+
+
+def _conversation(earlier: sqlite3.Connection, take: int) -> tuple[Value, ...]:
+    columns: tuple[Value, ...] = earlier.execute(
+        "SELECT benchmark, scenario_id, target, sample FROM take WHERE seq = ?", (take,)
+    ).fetchone()
+    return columns
 
 
 # Whole conversations in one transaction: for imported files, not for a run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from hashlib import blake2b
 from itertools import chain
@@ -63,24 +63,24 @@ class MirrorSources:
     """What counts in `scores.json`; all judges vote if None."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MirrorReport:
     """What happened to the files; paths are relative to the workspace."""
 
-    written: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    kept: tuple[str, ...]
+    through: int = 0
+    """The last `seq` that is in the files, for `Store.set_mirrored`."""
+    written: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     """A sentence for each edited file that was left as it is."""
-    failed: tuple[str, ...]
+    failed: list[str] = field(default_factory=list)
     """A sentence for each file that could not be written, as the disk is full or rows for it are
-    damaged, or for the folder where scenarios are missing. The file is unchanged."""
-    accepted: Mapping[str, str]
+    damaged. The file is unchanged."""
+    accepted: dict[str, str] = field(default_factory=dict)
     """Digests of edited files that a person decided to keep, for `Store.set_kept`."""
-    digests: Mapping[str, str]
+    digests: dict[str, str] = field(default_factory=dict)
     """Digests of the files that hold what the store has, for `Store.set_mirrored`. If no file was
     edited or failed, also one of all files and their sources, under the name of a note."""
-    through: int
-    """The last `seq` that is in the files, for `Store.set_mirrored`."""
 
 
 class Mirror:
@@ -121,7 +121,8 @@ class Mirror:
                     files.leave_all(error)
                 if only is None:
                     files.remember(made_from)
-            return files.report(through)
+            files.report.through = through
+            return files.report
 
     def settle(self, benchmark: str) -> None:
         """Delete the list of files that were moved into place, if the store has all their digests
@@ -204,12 +205,7 @@ class _MirroredFolder:
         self._edits = edits
         self._moves_path = folder / _MOVES
         self._moves = self._read_moves()
-        self._written: list[str] = []
-        self._unchanged: list[str] = []
-        self._kept: list[str] = []
-        self._failed: list[str] = []
-        self._accepted: dict[str, str] = {}
-        self._digests: dict[str, str] = {}
+        self.report = MirrorReport()
         self._current: dict[str, str | None] = {}
         """The present digest of each file; None for one that does not exist."""
 
@@ -233,16 +229,16 @@ class _MirroredFolder:
             return False
         for relative, digest in self._current.items():
             if digest is not None and digest in self._own_digests(relative):
-                self._unchanged.append(relative)
-                self._digests[relative] = digest
+                self.report.unchanged.append(relative)
+                self.report.digests[relative] = digest
                 (self._root / (relative + _BESIDE)).unlink(missing_ok=True)
-        self._digests[known.path] = known.digest
+        self.report.digests[known.path] = known.digest
         return True
 
     def remember(self, made_from: str) -> None:
         """Note the state of all files, if none failed and no edit was reported or just accepted."""
-        if not (self._failed or self._kept or self._accepted):
-            self._digests[self._note_path()] = self._state_digest(made_from)
+        if not (self.report.failed or self.report.kept or self.report.accepted):
+            self.report.digests[self._note_path()] = self._state_digest(made_from)
 
     def _note_path(self) -> str:
         return f"{NOTE}mirrored/{self._relative(self._folder)}"
@@ -251,19 +247,8 @@ class _MirroredFolder:
         state = f"{made_from} {sorted(self._current.items())}"
         return blake2b(state.encode(), digest_size=16).hexdigest()
 
-    def report(self, through: int) -> MirrorReport:
-        return MirrorReport(
-            tuple(self._written),
-            tuple(self._unchanged),
-            tuple(self._kept),
-            tuple(self._failed),
-            self._accepted,
-            self._digests,
-            through,
-        )
-
     def leave_all(self, error: DamagedError) -> None:
-        self._failed.append(f"{self._relative(self._folder)} was left as it is: {error}")
+        self.report.failed.append(f"{self._relative(self._folder)} was left as it is: {error}")
 
     def put(self, name: str, pieces: Iterable[str], *, is_array: bool) -> None:
         """Write a file if it is out of date; one without any content is not created."""
@@ -277,10 +262,10 @@ class _MirroredFolder:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._write(path, text)
         except DamagedError as error:
-            self._failed.append(f"{self._relative(path)} was left as it is: {error}")
+            self.report.failed.append(f"{self._relative(path)} was left as it is: {error}")
         except OSError as error:
             if lacks_room(error):
-                self._failed.append(
+                self.report.failed.append(
                     f"{self._relative(path)} was left as it is: {error.strerror}; "
                     f"{room_advice(path, error)}"
                 )
@@ -330,13 +315,13 @@ class _MirroredFolder:
                 self._current[relative] = on_disk
                 self._leave_edited(relative, str(on_disk), new, beside)
                 return
-            self._digests[relative] = self._current[relative] = new.digest
+            self.report.digests[relative] = self._current[relative] = new.digest
             if on_disk == new.digest:
-                self._unchanged.append(relative)
+                self.report.unchanged.append(relative)
             else:
                 self._note_move(relative, new.digest)
                 new.move(path)
-                self._written.append(relative)
+                self.report.written.append(relative)
             beside.unlink(missing_ok=True)
         finally:
             new.discard()
@@ -346,12 +331,12 @@ class _MirroredFolder:
         if on_disk == self._reader.kept_digest(relative):
             beside.unlink(missing_ok=True)
         elif self._edits is EditPolicy.KEEP:
-            self._accepted[relative] = on_disk
+            self.report.accepted[relative] = on_disk
             beside.unlink(missing_ok=True)
         else:
             if digest_on_disk(beside) != new.digest:
                 new.move(beside)
-            self._kept.append(_kept_sentence(relative))
+            self.report.kept.append(_kept_sentence(relative))
 
     def _own_digests(self, relative: str) -> set[str]:
         known = self._reader.mirrored(relative)

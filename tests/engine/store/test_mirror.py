@@ -267,7 +267,7 @@ def test_a_file_that_a_person_changed_is_left_and_ours_stands_beside_it(
     assert f"benchmarks/{BENCHMARK}/{name}" not in report.digests
     assert mirror(store, results=[1]).kept == report.kept
     (folder / name).unlink()
-    assert mirror(store, results=[1]).kept == ()
+    assert mirror(store, results=[1]).kept == []
     assert not (folder / f"{name}.crosswind").exists()
 
 
@@ -281,17 +281,17 @@ def test_a_changed_file_is_kept_without_a_word_or_written_anew_where_that_is_ask
     edited = (folder / SCORES).read_bytes()
     [sentence] = mirror(store).kept
     kept = mirror(store, edits=EditPolicy.KEEP)
-    assert (kept.kept, list(kept.accepted)) == ((), [f"benchmarks/{BENCHMARK}/{SCORES}"])
-    assert mirror(store).kept == ()
+    assert (kept.kept, list(kept.accepted)) == ([], [f"benchmarks/{BENCHMARK}/{SCORES}"])
+    assert mirror(store).kept == []
     contents.clear()
     assert f"benchmarks/{BENCHMARK}/{SCORES}" not in mirror(store).digests
     assert contents == []
     assert (folder / SCORES).read_bytes() == edited
     assert not (folder / f"{SCORES}.crosswind").exists()
     (folder / SCORES).write_text("mine, once more")
-    assert mirror(store).kept == (sentence,)
+    assert mirror(store).kept == [sentence]
     overwritten = mirror(store, edits=EditPolicy.OVERWRITE).written
-    assert overwritten == (f"benchmarks/{BENCHMARK}/{SCORES}",)
+    assert overwritten == [f"benchmarks/{BENCHMARK}/{SCORES}"]
     assert tree(folder) == before
 
 
@@ -395,7 +395,7 @@ def test_a_crash_between_writing_and_remembering_makes_no_file_foreign(
     unremembered(store)
     write(store, verdict(play(store, key("m01_s001_v01", sample=1)), passed=False))
     report = mirror(store)
-    assert report.kept == ()
+    assert report.kept == []
     assert len(read(folder / SCORES)) == 3
     mirror(store)
     assert not (folder / ".crosswind-moves").exists()
@@ -444,7 +444,7 @@ def test_two_mirrors_at_once_leave_whole_files(store: Store, folder: Path) -> No
         thread.start()
     for thread in threads:
         thread.join()
-    assert mirror(store).kept == ()
+    assert mirror(store).kept == []
     assert len(read(folder / CONVERSATIONS)) == 2
 
 
@@ -491,7 +491,7 @@ def test_a_mirror_of_what_is_unchanged_reads_no_conversation_and_writes_no_file(
     contents.clear()
     second = mirror(store, results=[])
     assert contents == []
-    assert (second.written, second.kept) == ((), ())
+    assert (second.written, second.kept) == ([], [])
     assert set(second.unchanged) == {*first.written, *first.unchanged}
     assert second.digests == first.digests
     assert _times(folder) == before
