@@ -5,13 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, cast
 
 from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts, RequestDestination
-from engine.providers.batches.queue import BatchTransport, ModelBatches
-from engine.providers.endpoint import Application, Endpoint, Wire, checked_headers, checked_key
-from engine.providers.http.transport import HostPort
+from engine.providers.batches.queue import BatchClient, BatchTransport, ModelBatches
+from engine.providers.endpoint import (
+    PATHS,
+    Application,
+    Endpoint,
+    Wire,
+    checked_headers,
+    checked_key,
+)
+from engine.providers.http.transport import Address, HostPort
 from engine.providers.limiter import HeldCalls, Limiter, whole_seconds
 from engine.providers.model import JsonSchema, Message, MessageRole, OnText, Reply, ReportingModel
 from engine.providers.pricing import Price
@@ -165,9 +173,8 @@ class RealModel(ReportingModel):
         if self.batches is None or self.work is None:
             return None
         place = self.sender.memory_key(self.endpoint.model)
-        return self.batches.transport(
-            self.endpoint, self.label, place, key, headers, self.work, seed
-        )
+        open_client = partial(_batch_client, self.endpoint, key, headers)
+        return self.batches.transport(open_client, self.label, place, key, headers, self.work, seed)
 
     def _ask(
         self,
@@ -240,3 +247,17 @@ def _mixed_seed(own: int | None, call: int) -> int:
     """Mix the seeds of model and call into one, in the range that every server accepts."""
     raw = f"{own} {call}".encode()
     return int.from_bytes(hashlib.blake2b(raw, digest_size=4).digest()) >> 1
+
+
+def _batch_client(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> BatchClient:
+    # imported here, as few runs use them
+    if endpoint.wire is Wire.ANTHROPIC:
+        from engine.providers.batches.anthropic import AnthropicBatches
+
+        return AnthropicBatches(endpoint.base_url, key, headers)
+    from engine.providers.batches.openai import OpenAIBatches, Path
+
+    # Azure's addresses with a version have none in the path
+    version = "" if "?" in endpoint.base_url else "/v1"
+    path = cast("Path", version + PATHS[endpoint.wire])
+    return OpenAIBatches(Address(endpoint.base_url, {}, key=key), headers, path)

@@ -16,16 +16,14 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from secrets import token_hex
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol
 
 from engine.display import plural
 from engine.identity import BATCH_MARK
 from engine.kill_points import KillPoint, reached
 from engine.providers.accounts import Accounts, Clock, StoppableWaits
-from engine.providers.endpoint import PATHS, Endpoint, Wire
-from engine.providers.http.transport import Address, OnResponse
+from engine.providers.http.transport import OnResponse
 from engine.providers.limiter import HeldCalls
 from engine.providers.model import BatchWork, Reserve
 
@@ -526,7 +524,7 @@ class ModelBatches:
 
     def transport(
         self,
-        endpoint: Endpoint,
+        open_client: OpenClient,
         label: str,
         place: str,
         key: str,
@@ -539,7 +537,6 @@ class ModelBatches:
         made_from = repr([place, key, sorted(headers.items())]).encode()
         account = hashlib.blake2b(made_from, digest_size=16).digest()
         if account not in self._queues:
-            open_client = partial(_opened, endpoint, key, headers)
             self._queues[account] = BatchQueue(
                 place, label, open_client, self._ledger, self._accounts.clock
             )
@@ -560,17 +557,3 @@ class ModelBatches:
     async def _close(self) -> None:
         for queue in self._queues.values():
             await queue.close(cancel=self._ledger.cancels)
-
-
-def _opened(endpoint: Endpoint, key: str, headers: Mapping[str, str]) -> BatchClient:
-    # imported here, as few runs use them
-    if endpoint.wire is Wire.ANTHROPIC:
-        from engine.providers.batches.anthropic import AnthropicBatches
-
-        return AnthropicBatches(endpoint.base_url, key, headers)
-    from engine.providers.batches.openai import OpenAIBatches, Path
-
-    # Azure's addresses with a version have none in the path
-    version = "" if "?" in endpoint.base_url else "/v1"
-    path = cast("Path", version + PATHS[endpoint.wire])
-    return OpenAIBatches(Address(endpoint.base_url, {}, key=key), headers, path)
