@@ -85,12 +85,7 @@ def validation_report(
         track: {target: _rate_change(swap, then[target], now[target]) for target in then}
         for track, (then, now) in compared.items()
     }
-    known = [[who for who, move in of.items() if move is not None] for of in moves.values()]
-    together = sum(ALL_TARGETS in targets for targets in known)
-    parts = {
-        FamilyPart.SHIFTS: together,
-        FamilyPart.SHIFTS_OF_TARGETS: sum(map(len, known)) - together,
-    }
+    parts = _family_parts(moves)
     allowed = levels(parts, SHARES_OF_SHIFTS)
     everybody = {outcome.key.target_id for outcome in (*before.results, *after.results)}
     pairs = list(_paired(before.results, after.results)) if swap.same_scenarios else []
@@ -119,6 +114,16 @@ def validation_report(
         says=(),
     )
     return replace(report, says=list(says_of(report, replay_costs, sorted(set(scripted)))))
+
+
+def _family_parts(moves: Mapping[Track, Mapping[str, object]]) -> dict[FamilyPart, int]:
+    """How many shifts are known that are tested together, of all targets and of each."""
+    known = [[who for who, move in of.items() if move is not None] for of in moves.values()]
+    together = sum(ALL_TARGETS in targets for targets in known)
+    return {
+        FamilyPart.SHIFTS: together,
+        FamilyPart.SHIFTS_OF_TARGETS: sum(map(len, known)) - together,
+    }
 
 
 def _paired(

@@ -9,6 +9,8 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+from jinja2 import Environment
+
 from engine.analysis.figures import Analysis
 from engine.analysis.overall import overall
 from engine.analysis.sections import VerdictScope, sections, values_on
@@ -187,25 +189,34 @@ def site_pages(published: Sequence[PublishedBenchmark], at: datetime) -> Iterato
         }
         yield link.href, templates.get_template(f"site/{link.href}").render(**shared, **more)
     for benchmark in published:
-        title = benchmark.definition.title
-        for link in benchmark.links:
-            page = Page(
-                kind=link.kind,
-                heading=title,
-                title=title if link.kind == "results" else f"{link.label} · {title}",
-                links=links,
-                root="../../",
-                scripted=link.kind == "transcripts",
-            )
-            more = {
-                "view": benchmark.view,
-                "scripted": scripted_words([benchmark.analysis]),
-                "page": page,
-                "benchmark": benchmark,
-            }
-            name = "section" if link.kind in _OF_SECTIONS else link.kind
-            text = templates.get_template(f"site/{name}.html").render(**shared, **more)
-            yield f"{benchmark.folder}/{link.href}", text
+        yield from _benchmark_pages(benchmark, links, templates, shared)
+
+
+def _benchmark_pages(
+    benchmark: PublishedBenchmark,
+    links: Sequence[PageLink],
+    templates: Environment,
+    shared: Mapping[str, Any],
+) -> Iterator[tuple[str, str]]:
+    title = benchmark.definition.title
+    for link in benchmark.links:
+        page = Page(
+            kind=link.kind,
+            heading=title,
+            title=title if link.kind == "results" else f"{link.label} · {title}",
+            links=links,
+            root="../../",
+            scripted=link.kind == "transcripts",
+        )
+        more = {
+            "view": benchmark.view,
+            "scripted": scripted_words([benchmark.analysis]),
+            "page": page,
+            "benchmark": benchmark,
+        }
+        name = "section" if link.kind in _OF_SECTIONS else link.kind
+        text = templates.get_template(f"site/{name}.html").render(**shared, **more)
+        yield f"{benchmark.folder}/{link.href}", text
 
 
 def _text(name: str) -> str:
