@@ -22,12 +22,11 @@ from engine.pipeline.costs.budget import (
 from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
+from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.accounts import StoppableWaits
 from engine.providers.limiter import HeldCalls
 from engine.providers.model import Model
 from engine.store.database import open_store
-from tests.approval import approve
 from tests.engine.small_workspace import Place
 from tests.models import Overheard
 from tests.pipelines import run_once
@@ -119,30 +118,6 @@ def test_two_hundred_at_once_come_near_the_limit_and_not_beyond(
     costs = [random.lognormvariate(-5, 1.0) for _ in range(3000)]
     budget = two_hundred_at_once(costs, 10.0, CallCost(first_usd, 0.12))
     assert 9.7 < budget.spent_usd <= 10.0 + 1e-9
-
-
-@pytest.mark.parametrize("beside", [1, 5])
-def test_one_answer_as_long_as_it_may_be_does_not_break_the_limit(beside: int) -> None:
-    """It costs twelve times as much as any before it, and comes when it does most harm."""
-    longest = 0.12
-
-    async def row() -> None:
-        while True:
-            async with budget.call(Role.TARGET, A) as (spend, _):
-                await asyncio.sleep(0)
-                near = budget.spent_usd + longest > 10.0 + 1e-9
-                is_long = near and not long
-                spend(longest if is_long else 0.01)
-                long.extend([True] * is_long)
-
-    async def play() -> None:
-        await asyncio.gather(*(row() for _ in range(beside)), return_exceptions=True)
-
-    long: list[bool] = []
-    first = CallCost(0.05, longest)
-    budget = Budget([BudgetLimit("run.budget", 10.0)], cost_of=lambda _role, _model: first)
-    asyncio.run(play())
-    assert 9.7 < budget.spent_usd <= 10.0
 
 
 @pytest.mark.parametrize("limit", [0.5, 2.0, 5.0])
@@ -549,31 +524,6 @@ def test_conversations_that_end_early_leave_nothing_to_expect() -> None:
     assert remaining.rest_usd == pytest.approx(0.8)
     asyncio.run(play())
     assert remaining.rest_usd == pytest.approx(0.0, abs=1e-9)
-
-
-def test_a_question_says_the_rest_for_which_it_is_asked() -> None:
-    """Also where more calls are made than were expected, of which nothing is left."""
-    asked: list[BudgetQuestion] = []
-
-    async def no(rest_usd: float) -> bool:
-        asked.append(BudgetQuestion.of(budget, rest_usd))
-        return False
-
-    async def play() -> None:
-        for _ in range(3):
-            await budget.wait_until_agreed(Role.TARGET, A)
-            async with budget.call(Role.TARGET, A, "b") as (spend, _):
-                spend(0.1)
-        with pytest.raises(StopRequested):
-            await budget.wait_until_agreed(Role.TARGET, A)
-
-    budget = Budget(on_beyond=no)
-    budget.agree(0.35, 0.3)
-    budget.remaining.expect("b", expected(Role.TARGET, A, ExpectedCalls(3.0, 0.1)))
-    asyncio.run(play())
-    [question] = asked
-    assert question.spent_usd + question.rest_usd > question.agreed_usd
-    approve(question.words)
 
 
 async def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> None:

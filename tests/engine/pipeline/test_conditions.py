@@ -74,8 +74,6 @@ def test_every_target_is_played_in_every_condition_and_an_empty_prompt_is_not_se
     [
         ("", "", DEFAULT),
         (", system_prompt: Own.", "", "Own."),
-        (', system_prompt: ""', "", None),
-        (", system_prompt: Own.", "conditions: [{id: a}]\n", "Own."),
         (", system_prompt: Own.", "conditions: [{id: a, system_prompt: Theirs.}]\n", "Theirs."),
         (", system_prompt: Own.", 'conditions: [{id: a, system_prompt: ""}]\n', None),
     ],

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing
 
 import pytest
 
 from engine.benchmark import Stage, State
-from engine.config.benchmark_file import load_definition
-from engine.config.schema import load_config
 from engine.errors import StoreError
-from engine.pipeline.results import counted_of
 from engine.store.open_reader import open_reader
 from tests.approval import approve
 from tests.engine.small_workspace import Place
@@ -42,7 +38,7 @@ def test_one_target_that_meets_a_fault_fails_and_the_others_are_done(place: Plac
     assert (place.root / "crosswind.log").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", ["evaluator", "user", "generator"])
+@pytest.mark.parametrize("name", ["evaluator", "generator"])
 def test_a_role_that_meets_a_fault_fails_its_rows_and_ends_no_run(place: Place, name: str) -> None:
     assert faulty(place, name, ValueError(SAID)).run().failed
     assert faulty(place, "nobody", ValueError()).run().failed == 0
@@ -51,13 +47,3 @@ def test_a_role_that_meets_a_fault_fails_its_rows_and_ends_no_run(place: Place, 
 def test_what_concerns_every_row_still_ends_the_run(place: Place) -> None:
     with pytest.raises(StoreError):
         faulty(place, "erratic", StoreError("it cannot be written")).run()
-
-
-def test_results_say_of_a_conversation_whose_judging_broke_that_it_has_no_usable_verdict(
-    place: Place,
-) -> None:
-    failed = faulty(place, "evaluator", ValueError(SAID)).run().failed
-    with closing(open_reader(place.store)) as reader:
-        config, definition = load_config(place.config), load_definition(place.benchmark)
-        outcomes = counted_of(definition, config, reader).outcomes
-    assert Counter(one.unscored for one in outcomes) == {"no usable verdict": failed}

@@ -222,28 +222,6 @@ def test_a_call_that_waits_for_a_process_ends_at_a_stop(place: Place) -> None:
     assert told == []
 
 
-def test_pieces_are_heard_as_they_come(place: Place) -> None:
-    add(place, "def reply(messages, session):\n    yield 'Yes. '\n    yield session\n")
-
-    async def ask() -> Reply:
-        accounts = Accounts()
-        model = opened(place, accounts)
-        assert isinstance(model, ReportingModel)
-        asked = model.in_session("s1")
-        try:
-            return await asked.telling(told.append).reply([], on_text=heard.append)
-        finally:
-            await accounts.close()
-
-    heard: list[str | None] = []
-    told: list[Attempt] = []
-    assert asyncio.run(ask()).text == "Yes. s1"
-    assert heard == ["Yes. ", "s1"]
-    [attempt] = told
-    assert attempt.outcome == "answer"
-    assert attempt.first_token_ms is not None
-
-
 def test_its_processes_are_as_many_as_are_allowed_and_end_with_the_run(place: Place) -> None:
     add(
         place,
@@ -316,20 +294,6 @@ def test_what_it_prints_as_an_error_stands_in_the_log_with_its_row_and_no_key(pl
     for path in place.root.rglob("*"):
         if path.is_file() and path.name != ".env":
             assert b"canary-of-the-shop" not in path.read_bytes(), path
-
-
-def test_what_it_printed_before_it_failed_is_kept(place: Place) -> None:
-    ends = ("os._exit(3)", "raise ValueError('no')", "os.kill(os.getpid(), 9)", "return None")
-    names = add_each(
-        place,
-        *(
-            "import os, sys\ndef reply(messages, session):\n"
-            f"    os.write(2, b'half a trace of {end[:9]}\\n')\n    {end}\n"
-            for end in ends
-        ),
-    )
-    assert run(place)[0] == 2 * len(names)
-    assert [end for end in ends if f"half a trace of {end[:9]}" not in log_of(place)] == []
 
 
 def test_of_what_it_prints_without_end_the_last_is_kept_and_nobody_waits(place: Place) -> None:

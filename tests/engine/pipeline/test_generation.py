@@ -50,23 +50,6 @@ def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(pl
     assert (first["metric"]["name"], first["source"]) == ("Leaves the decision", "file")
 
 
-def test_each_scenario_is_rewritten_once_for_each_combination(place: Place) -> None:
-    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
-    rows = place.json("scenarios.json")
-    assert [row["id"] for row in rows] == [
-        f"{metric}_s{number:03d}_v{variant:02d}"
-        for metric in ("m01", "m02")
-        for number in (1, 2)
-        for variant in (1, 2)
-    ]
-    assert [row["demographic"] for row in rows[:2]] == [{"age": "younger"}, {"age": "older"}]
-    one, other = rows[:2]
-    assert one["persona"] != other["persona"]
-    assert one["user_goal"] == other["user_goal"]
-    assert one["latent_adversarial_goal"] == other["latent_adversarial_goal"]
-    assert [m["turn"] for m in one["landmarks"]] == [m["turn"] for m in other["landmarks"]]
-
-
 def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     path = place.folder / "scenarios.json"
@@ -174,20 +157,6 @@ def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(place: 
     assert place.json("results.json")[0]["positive_pass_rate"] is None
     assert place.run().failed == 0
     assert {row["passed"] for row in place.json("runs", "holds", "scores.json")} <= {True, False}
-
-
-def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_reached(place: Place) -> None:
-    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
-    path = place.folder / "scenarios.json"
-    rows = json.loads(path.read_text())
-    rows[0]["landmarks"] = [{"turn": 9, "instruction": "Shout about the lighthouse."}]
-    path.write_text(json.dumps(rows))
-    assert place.run().failed == 0
-    with place.reader() as reader:
-        notes = [note.text for note in reader.snapshot().notes]
-        said = [m.text for take in reader.takes("giving-in") for m in reader.messages(take.seq)]
-    assert any(rows[0]["id"] in note and "9" in note for note in notes)
-    assert not [text for text in said if "lighthouse" in text]
 
 
 def test_what_a_target_thinks_aloud_is_kept_apart_and_told_to_nobody(place: Place) -> None:

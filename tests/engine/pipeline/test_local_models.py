@@ -83,17 +83,6 @@ def test_it_is_measured_as_any_other_model_and_one_server_serves_its_targets(pla
     assert "30.0 tokens a second" in looked.out
 
 
-def test_a_result_depends_on_the_content_of_a_file_and_not_on_where_it_lies(place: Place) -> None:
-    write_gguf(place.root / "small.gguf")
-    add(place, "small.gguf")
-    crosswind(place.root, "run", "--headless", "--yes", code=0)
-    (place.root / "small.gguf").rename(place.root / "moved.gguf")
-    place.edit(place.config, "model: small.gguf", "model: moved.gguf")
-    assert "stale" not in crosswind(place.root, "run", "--explain").out
-    write_gguf(place.root / "moved.gguf", padding=1)
-    assert "stale: target changed" in crosswind(place.root, "run", "--explain").out
-
-
 def opened(place: Place, accounts: Accounts) -> Model:
     opener = ModelOpener(Environment(place.root), accounts, lambda _note: None)
     return opener(load_config(place.config).targets[1])
@@ -217,12 +206,3 @@ def test_the_demo_with_a_language_model_says_which_part_is_one(
     assert "smollm2 is a small" in done.words
     approve(sentences_with(done.words, "The user model,"))
     assert "32 of 32 scored" in done.out
-
-
-def test_without_its_file_the_demo_names_the_command_that_gets_it(
-    place: Place, tmp_path: Path
-) -> None:
-    done = crosswind_in(tmp_path, "demo", "--real", "--headless")
-    assert done.code == 2
-    approve(done.err)
-    assert not (tmp_path / "demo-real").exists()

@@ -120,17 +120,6 @@ def test_what_is_rejected_leaves_the_file_counts_nowhere_and_comes_back(written:
     assert written.json("results.json") == before
 
 
-def test_a_row_put_back_by_hand_is_approved(written: Place) -> None:
-    path = written.folder / "scenarios.json"
-    rows = written.json("scenarios.json")
-    act(written, "reject", "m01_s001_v01", reason="too dramatic")
-    path.write_text(json.dumps(rows))
-    written.run()
-    assert states(written, "m01_s001_v01") == [ReviewState.BY_HAND]
-    with written.reader() as reader:
-        assert "m01_s001_v01" in {take.key.scenario_id for take in reader.takes("giving-in")}
-
-
 def test_a_rejected_metric_leaves_its_file_with_its_scenarios(written: Place) -> None:
     text = written.benchmark.read_text()
     act(written, "reject", "m02", reason="not what we measure")
@@ -193,18 +182,6 @@ def test_nobody_undoes_what_another_built_upon(written: Place) -> None:
     act(written, "undo", person="ben")
     act(written, "undo")
     assert states(written, "m01_s001") == [ReviewState.WAITS]
-
-
-def test_without_demographics_a_base_stands_for_its_only_variant(place: Place) -> None:
-    place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
-    required(place)
-    place.run(stages=WRITTEN)
-    assert "m01_s001_v01" not in entries(place)
-    act(place, "approve", "m01_s001")
-    assert {work.unit for work in place.plan().work if work.stage is Stage.SIMULATE} == {
-        "m01_s001_v01__holds",
-        "m01_s001_v01__wavers",
-    }
 
 
 def test_a_metric_that_a_model_wrote_waits_and_is_edited(place: Place) -> None:

@@ -68,23 +68,6 @@ def test_text_grows_as_it_is_said_and_ends_when_it_is_a_row(stage: Stage) -> Non
     until(lambda: link.text(BENCHMARK, KEY) is None)
 
 
-def test_a_link_answers_as_one_in_the_process_would(stage: Stage) -> None:
-    stage.start()
-    voice = stage.engine.speak("hello \ud83d there 😀", a_speech())
-    link = stage.link()
-    until(lambda: link.text(BENCHMARK, KEY))
-    for cursor in range(30):
-        assert link.text(BENCHMARK, KEY, cursor) == stage.engine.text(BENCHMARK, KEY, cursor)
-    voice.add(None)
-    voice.add("anew")
-    until(lambda: heard(link, "anew"))
-    for cursor in range(30):
-        assert link.text(BENCHMARK, KEY, cursor) == stage.engine.text(BENCHMARK, KEY, cursor)
-    other = ConversationKey("m09_s009_v01", "steadfast")
-    assert link.text(BENCHMARK, other) is None
-    assert link.text("another", KEY) is None
-
-
 def test_the_next_message_of_a_conversation_is_told_from_its_beginning(stage: Stage) -> None:
     stage.start()
     voice = stage.engine.speak("a long first message")
@@ -251,15 +234,6 @@ def test_an_engine_that_was_killed_is_lost(stage: Stage) -> None:
     board = link.board()
     assert (board.problem, board.speaking) == (LOST, ())
     assert link.ask(Request(Command.PAUSE)) == Response(accepted=False, text=NOBODY)
-
-
-def test_an_engine_that_died_while_it_ended_has_stopped(stage: Stage) -> None:
-    stage.start()
-    stage.engine.state = EngineState.DRAINING
-    link = stage.link()
-    until(lambda: state(link) is EngineState.DRAINING)
-    stage.kill()
-    until(lambda: state(link) is EngineState.STOPPED)
 
 
 def test_the_engine_after_a_lost_one_is_found(stage: Stage) -> None:

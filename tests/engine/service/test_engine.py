@@ -334,19 +334,6 @@ def test_what_breaks_an_order_beside_the_main_one_is_told_though_both_end_at_onc
         asyncio.run(played())
 
 
-def test_a_trouble_outside_pauses_and_its_end_resumes(tmp_path: Path) -> None:
-    async def script(found: House) -> None:
-        await found.until(lambda: "generator" in found.door.calls)
-        found.engine.trouble("disk is full")
-        board = found.engine.board()
-        assert (board.state, board.problem) == (EngineState.PAUSED, "disk is full")
-        found.engine.trouble(None)
-        assert found.engine.board().state is EngineState.RUNNING
-        found.door.open.set()
-
-    play(tmp_path, script)
-
-
 @pytest.mark.parametrize("first", ["pause", "trouble"])
 def test_the_end_of_a_trouble_leaves_a_persons_pause(tmp_path: Path, first: str) -> None:
     async def script(found: House) -> None:
