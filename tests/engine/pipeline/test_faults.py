@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from engine.benchmark import Stage, State
 from engine.errors import StoreError
+from engine.facts import RunEnd
 from engine.store.open_reader import open_reader
 from tests.approval import approve
-from tests.engine.small_workspace import Place
+from tests.engine.small_workspace import Place, small_workspace
 from tests.models import failing, opening
 
 SAID = "what a model said in confidence"
@@ -47,3 +49,19 @@ def test_a_role_that_meets_a_fault_fails_its_rows_and_ends_no_run(place: Place, 
 def test_what_concerns_every_row_still_ends_the_run(place: Place) -> None:
     with pytest.raises(StoreError):
         faulty(place, "erratic", StoreError("it cannot be written")).run()
+
+
+# What is known of a run afterwards: that it came to its end, was stopped, or broke off.
+
+
+def end_of(place: Place) -> RunEnd | None:
+    with place.reader() as reader:
+        return reader.snapshot().run_end
+
+
+def test_a_run_that_broke_off_does_not_pass_for_done(tmp_path: Path) -> None:
+    fault = failing(StoreError("it cannot be written"))
+    place = small_workspace(tmp_path).heard_by(opening({"evaluator": fault}))
+    with pytest.raises(StoreError):
+        place.run()
+    assert end_of(place) is RunEnd.BROKEN
