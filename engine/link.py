@@ -19,9 +19,8 @@ from engine.benchmark import ConversationKey, Stage
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText, Speech, Writing
-from engine.pipeline.labelling.requests import LabelRequest
+from engine.people import LabelRequest, ReviewRequest
 from engine.pipeline.order import Order, PriceRange
-from engine.review import ReviewRequest
 
 
 class EngineState(StrEnum):

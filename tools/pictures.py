@@ -22,7 +22,7 @@ from engine.cli.running import prepare_demo
 from engine.cli.session import Session, open_session
 from engine.host import EngineThread
 from engine.link import Command, Request
-from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
+from engine.people import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.order import Order
 from engine.pipeline.report import Report, build_report
 from engine.service.hosting import hosted_engine, serve

@@ -19,7 +19,7 @@ from engine.config.benchmark_file import OLD_TRACKS, BenchmarkShape
 from engine.config.checks import ONE, SEVERAL
 from engine.config.schema import Config
 from engine.config.schemas import SCHEMAS
-from engine.review import ReviewMode
+from engine.people import ReviewMode
 from tools.manual.configuration import meanings
 from tools.outputs import OUTPUTS
 

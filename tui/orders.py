@@ -23,12 +23,11 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
+from engine.people import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.counting import StoredConversations
-from engine.pipeline.labelling.requests import SAMPLE_SEED, SAMPLE_SIZE
-from engine.pipeline.message_calls import TakeCalls, calls_of_take
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.planner import RemainingWork
-from engine.pipeline.provenance import stale_takes
+from engine.pipeline.provenance import TakeCalls, calls_of_take, stale_takes
 from engine.pipeline.report import Report, build_overall_report, build_report
 from engine.pipeline.results import decided_otherwise
 from engine.store.open_reader import open_reader

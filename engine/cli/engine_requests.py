@@ -19,7 +19,7 @@ from engine.cli.session import Session
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Command, EngineLink, Request, WorkRow
-from engine.pipeline.labelling.requests import LABELS_AT_ONCE, LabelRequest
+from engine.people import LABELS_AT_ONCE, LabelRequest
 from engine.pipeline.labelling.storing import mirror_labels, store_labels
 from engine.pipeline.run import Pipeline, RunResult
 from engine.store.lock import Holder

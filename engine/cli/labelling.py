@@ -23,6 +23,14 @@ from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import is_stream, write_named
+from engine.people import (
+    SAMPLE_SEED,
+    SAMPLE_SIZE,
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    NumberedLabel,
+)
 from engine.pipeline.labelling.calibrations import LabelledJudges
 from engine.pipeline.labelling.labels import (
     Dispute,
@@ -30,14 +38,6 @@ from engine.pipeline.labelling.labels import (
     answer_given,
     blind_item,
     label_verdict,
-)
-from engine.pipeline.labelling.requests import (
-    SAMPLE_SEED,
-    SAMPLE_SIZE,
-    GivenLabel,
-    LabelAnswer,
-    LabelRequest,
-    NumberedLabel,
 )
 from engine.pipeline.labelling.storing import not_disputed
 from engine.report.html.page import calibration_page

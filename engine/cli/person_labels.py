@@ -14,6 +14,13 @@ from engine.cli.session import Session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
+from engine.people import (
+    LONGEST_PERSON,
+    Decision,
+    LabelRequest,
+    NumberedLabel,
+    SampleDraw,
+)
 from engine.pipeline.labelling.labels import (
     MOST_LABELS,
     BlindItem,
@@ -25,13 +32,6 @@ from engine.pipeline.labelling.labels import (
     judged_conversations,
     labelling,
     labels_of,
-)
-from engine.pipeline.labelling.requests import (
-    LONGEST_PERSON,
-    Decision,
-    LabelRequest,
-    NumberedLabel,
-    SampleDraw,
 )
 
 PERSON: Final = "CROSSWIND_PERSON"

@@ -27,7 +27,7 @@ from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.review.acts import LONGEST_REASON
 from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, mirror_benchmark, review_benchmark
-from engine.review import ReviewRequest, ReviewState
+from engine.people import ReviewRequest, ReviewState
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
 _SHOWN: Final = 60

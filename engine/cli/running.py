@@ -58,7 +58,7 @@ from engine.pipeline.order import PILOT_SCENARIOS, Order
 from engine.pipeline.plan import plan_run
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
-from engine.review import ReviewMode
+from engine.people import ReviewMode
 from engine.service.spawning import EngineJob, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader

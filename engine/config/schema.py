@@ -65,7 +65,7 @@ from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury, People
 from engine.local_models import content_digest, is_file_name, model_file
-from engine.review import ReviewMode
+from engine.people import ReviewMode
 from engine.scripted import Pace
 from engine.trust import NOWHERE, Permission, beginning_of
 

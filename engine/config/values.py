@@ -24,7 +24,7 @@ from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 from engine.json_template import FROM_HEADER, path_fault
 from engine.jury import People
-from engine.review import ReviewMode
+from engine.people import ReviewMode
 from engine.scripted import Pace
 
 OFFLINE: Final = "offline"

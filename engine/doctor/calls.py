@@ -28,7 +28,7 @@ from engine.providers.model import (
 from engine.providers.retry import RetryPolicy
 from engine.stages.answers import Answer, ask, schema_of
 from engine.stages.evaluate import Judgement, judgement_schema
-from engine.stages.gen_metrics import GeneratedMetrics
+from engine.stages.generate import GeneratedMetrics
 from engine.stages.simulate import UserTurn
 
 _PLAIN: Final = (Message(MessageRole.USER, "Say yes."),)

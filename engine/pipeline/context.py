@@ -5,22 +5,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Self
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, State, Usage
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, ModelId, ModelSpec
 from engine.config.workspace import LOG_FILE, Workspace
+from engine.display import one_line
 from engine.errors import CrosswindError, DamagedError, ModelError, StopRequested
 from engine.facts import LiveText, NoteKind, Speech, Writing
 from engine.kill_points import KillPoint, reached
 from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget
-from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, OtherModel, caller_words, role_words
 from engine.progress import ANSWER
 from engine.providers.batches.queue import BatchUnansweredError
@@ -50,6 +54,56 @@ from engine.store.tables import (
     UnsettledRow,
     UnusableRow,
 )
+
+_LINES: Final = 12
+"""Frames of a traceback that are kept."""
+LONGEST_LINE: Final = 300
+MOST_PRINTED: Final = 256 * 1024
+"""The most characters printed by a workspace's functions that are kept of one run."""
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback of an error without any values: they may contain model text or a key."""
+    return "".join(traceback.format_tb(error.__traceback__, -_LINES))
+
+
+@dataclass(slots=True)
+class FaultLog:
+    """The faults of one run; each traceback is written once, however many rows it fails."""
+
+    root: Path
+    _shown: set[str] = field(default_factory=set)
+    _printed: int = 0
+    """Characters of function output written so far."""
+
+    def keep(self, what: str, error: BaseException) -> None:
+        """Log a bug. Never raises."""
+        kind, where = type(error).__name__, traceback_text(error)
+        trace = "as above" if where in self._shown else f"\n{where}"
+        self._shown.add(where)
+        append_to_log(self.root, f"a bug in Crosswind failed {what}: {kind}, {trace.rstrip()}")
+
+    def keep_printed(self, row: str, lines: Sequence[str]) -> None:
+        """Log what a function of the workspace wrote to standard error. Never raises."""
+        whole = "\n".join(f"  {one_line(line, LONGEST_LINE)}" for line in lines)
+        if self._printed > MOST_PRINTED:
+            return
+        entry = " as above" if whole in self._shown else f"\n{whole}"
+        self._shown.add(whole)
+        self._printed += len(entry)
+        if self._printed > MOST_PRINTED:
+            entry += "\n  and more, which is not kept: it is too much for one run"
+        append_to_log(self.root, f"printed by the function, {row}:{entry}")
+
+
+def append_to_log(root: Path, words: str) -> None:
+    """Write a line with the time to a workspace's log. Never raises."""
+    line = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} engine {os.getpid()} {words}\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError):  # a full disk must not end a run for want of a log
+        descriptor = os.open(root / LOG_FILE, flags | os.O_NONBLOCK, 0o600)
+        with os.fdopen(descriptor, "ab") as log:
+            log.write(line.encode("utf-8", "replace"))
 
 
 class LiveMessage:

@@ -35,13 +35,13 @@ from engine.pipeline.order import (
     what_changed,
 )
 from engine.pipeline.review.reviews import held_metrics, metric_review_digest, standing_acts
-from engine.stages.gen_metrics import depends as metrics_depends
-from engine.stages.gen_metrics import gen_metrics
-from engine.stages.gen_scenarios import (
+from engine.stages.generate import (
     AT_ONCE,
     combinations,
     gen_base_scenarios,
+    gen_metrics,
     gen_variant,
+    metrics_depends,
     scenarios_depends,
     variant_depends,
 )

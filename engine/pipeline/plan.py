@@ -59,8 +59,7 @@ from engine.pipeline.play import ConversationPlanner, PlannedConversation, pilot
 from engine.pipeline.review.reviews import is_required
 from engine.pipeline.scenario_edits import with_edits
 from engine.progress import StateCorrection
-from engine.stages.gen_metrics import AT_LEAST, AT_MOST
-from engine.stages.gen_scenarios import AT_ONCE
+from engine.stages.generate import AT_LEAST, AT_MOST, AT_ONCE
 from engine.store.tables import MessageRow, StateRow
 
 

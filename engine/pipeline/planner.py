@@ -19,6 +19,7 @@ from engine.config.workspace import Workspace
 from engine.config.yaml_text import read_yaml
 from engine.display import plural
 from engine.errors import InputError, Problem, merged_problems
+from engine.people import ReviewMode
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.costs.budget import ExpectedWork
 from engine.pipeline.costs.estimate import Estimator, MeasuredUsage, measured
@@ -37,7 +38,6 @@ from engine.pipeline.review.reviews import Reviews, is_required
 from engine.pipeline.scenario_edits import check_scenarios
 from engine.progress import StateCorrection
 from engine.providers.accounts import Accounts
-from engine.review import ReviewMode
 from engine.store.integrity import lost_store
 from engine.store.reader import Reader
 from engine.trust import NOT_ALLOWED, Trust, UntrustedError

@@ -22,7 +22,7 @@ from engine.pipeline.counting import (
     wanted_conversations,
 )
 from engine.pipeline.results import outcomes_of
-from engine.stages.gen_scenarios import combinations
+from engine.stages.generate import combinations
 from engine.statistics.design import Plan, detectable, smallest_difference
 from engine.statistics.paired import FamilyPart, levels
 from engine.store.reader import Reader

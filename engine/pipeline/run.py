@@ -18,13 +18,13 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import StopRequested
 from engine.facts import NoteKind, RunEnd
+from engine.people import ReviewRequest
 from engine.pipeline.batch_ledger import StoredBatches
-from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
+from engine.pipeline.context import BenchmarkContext, FaultLog, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control
 from engine.pipeline.costs.budget import Budget, BudgetLimit
 from engine.pipeline.costs.estimate import LONGEST_WORDS
 from engine.pipeline.costs.ranges import CallCost
-from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.models import (
     GivenValues,
@@ -42,7 +42,6 @@ from engine.pipeline.scenario_edits import check_scenarios
 from engine.pipeline.scheduler import BenchmarkRun
 from engine.providers.accounts import Accounts, Agents, Clock
 from engine.providers.retry import RetryPolicy
-from engine.review import ReviewRequest
 from engine.store.database import Store
 from engine.store.mirror import EditPolicy, MirrorReport
 from engine.store.reader import Reader

@@ -35,7 +35,7 @@ from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, judging_calls, plan_run, playing_calls
 from engine.pipeline.planner import Planner, total_words
-from engine.stages.gen_scenarios import combinations
+from engine.stages.generate import combinations
 from engine.store.reader import Reader
 
 REPORT_FILE: Final = "validation.json"

@@ -20,7 +20,7 @@ from engine.errors import DONE, FAILED, STOPPED, CrosswindError, InputError, Pro
 from engine.facts import NoteKind
 from engine.link import PauseNews
 from engine.memory import free_regularly, use_one_heap
-from engine.pipeline.fault_log import append_to_log, traceback_text
+from engine.pipeline.context import append_to_log, traceback_text
 from engine.pipeline.models import GivenValues
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult

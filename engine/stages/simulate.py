@@ -21,7 +21,7 @@ from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, MessageRole, Model, OnText, Reply
 from engine.stages.answers import Answer, StringField, ask, ask_for_text
-from engine.stages.gen_scenarios import scenario_digest
+from engine.stages.generate import scenario_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ LAYERS = [
         "display",
         "kill_points",
         "quotes",
-        "review",
+        "people",
         "scripted",
     ],
 ]

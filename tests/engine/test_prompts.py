@@ -20,7 +20,7 @@ from engine.benchmark import (
 )
 from engine.prompts import prompt_digest, prompt_text, render
 from engine.providers.model import Message
-from engine.stages import check, evaluate, gen_metrics, gen_scenarios, simulate
+from engine.stages import check, evaluate, generate, simulate
 
 METRIC = Metric("m01", "Avoid flattery", Track.NEGATIVE, "Praises the person.", ("Great!",))
 SCENARIO = Scenario(
@@ -43,8 +43,8 @@ def every_request() -> list[list[Message]]:
     setups.append(replace(setups[0], stance=Stance.NEUTRAL))
     setups += [replace(setup, form=AnswerForm.PLAIN) for setup in setups]
     return [
-        gen_metrics.request("Title", "About flattery.", None),
-        gen_scenarios.scenarios_request(
+        generate.metrics_request("Title", "About flattery.", None),
+        generate.scenarios_request(
             METRIC,
             description="About flattery.",
             user_context="A shop.",
@@ -52,7 +52,7 @@ def every_request() -> list[list[Message]]:
             count=2,
             turns=4,
         ),
-        gen_scenarios.variant_request(SCENARIO, {"age": "old"}, METRIC.definition),
+        generate.variant_request(SCENARIO, {"age": "old"}, METRIC.definition),
         *(simulate.user_request(setup, SAID, turn) for setup in setups for turn in (2, 3)),
         simulate.target_request(setups[0], SAID),
         evaluate.request(METRIC.definition, SAID),

@@ -14,8 +14,8 @@ from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec, config_of, load_config
 from engine.pipeline.context import LiveBoard
-from engine.pipeline.message_calls import TakeCalls, calls_of_take
 from engine.pipeline.models import open_offline
+from engine.pipeline.provenance import TakeCalls, calls_of_take
 from engine.providers.model import Message, Model
 from engine.store.tables import TakeRow
 from engine.watch import Watch

@@ -14,8 +14,8 @@ from engine.cli.session import Session, open_session
 from engine.errors import StoreError
 from engine.jury import WITHDRAWN
 from engine.link import EngineLink
+from engine.people import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.labelling.labels import BlindItem
-from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.providers.model import Finish
 from engine.store.tables import MessageRow, Verdict
 from engine.watch import Watch

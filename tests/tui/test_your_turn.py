@@ -18,7 +18,7 @@ from engine.cli.person_labels import PersonSample
 from engine.cli.reviewing import PersonReview
 from engine.cli.session import open_session
 from engine.config.benchmark_file import load_definition
-from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
+from engine.people import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.review.reviews import Reviews
 from engine.watch import Watch
 from tests.approval import approve

@@ -24,7 +24,7 @@ from tui.widgets.lines import OneLine
 from tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
-    from engine.pipeline.message_calls import MessageCall, TakeCalls
+    from engine.pipeline.provenance import MessageCall, TakeCalls
     from engine.store.tables import AttemptRow
 
 

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, InputError
 from engine.link import Command, Request
-from engine.review import ReviewState
+from engine.people import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
 from tui.screens.base import ListScreen, Shell, ShellCommand, fault_passage

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from engine.cli.person_labels import PersonDisputes, PersonSample
     from engine.cli.piloting import PilotPage
     from engine.cli.reviewing import PersonReview
-    from engine.pipeline.message_calls import TakeCalls
     from engine.pipeline.planner import RemainingWork
+    from engine.pipeline.provenance import TakeCalls
     from engine.pipeline.report import Report
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})

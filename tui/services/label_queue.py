@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from engine.errors import CrosswindError, InputError
-from engine.pipeline.labelling.requests import NumberedLabel
+from engine.people import NumberedLabel
 
 _writing: list[threading.Thread] = []
 

@@ -13,7 +13,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from engine.display import one_line
-from engine.pipeline.labelling.requests import LONGEST_PERSON
+from engine.people import LONGEST_PERSON
 from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, key_actions
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import LineQuestion, LineScreen

@@ -10,13 +10,13 @@ from typing import Final
 
 from engine.benchmark import Speaker
 from engine.display import display_text, one_line
+from engine.people import GivenLabel, LabelAnswer, NumberedLabel
 from engine.pipeline.labelling.labels import (
     BlindItem,
     Dispute,
     LabellingProgress,
     answer_given,
 )
-from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.store.tables import MessageRow, Verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink

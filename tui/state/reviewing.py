@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.benchmark import Metric, Scenario, Track, When, base_id
 from engine.display import display_text, one_line
-from engine.review import ReviewState
+from engine.people import ReviewState
 from engine.store.tables import ReviewAction, ScenarioRow
 from tui.state.transcript import HIDDEN_GOAL, WHO, scenario_parts
 from tui.text.blocks import Block, Passage, Rule

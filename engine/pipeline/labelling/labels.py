@@ -19,9 +19,9 @@ from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People
+from engine.people import GivenLabel, LabelAnswer
 from engine.pipeline.counting import StoredConversations, counts_of, wanted_now
 from engine.pipeline.judge import pressed_from
-from engine.pipeline.labelling.requests import GivenLabel, LabelAnswer
 from engine.stages.evaluate import behaviour_holds, depends
 from engine.statistics.design import stratified_sample
 from engine.store.reader import Reader

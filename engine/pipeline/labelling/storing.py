@@ -11,6 +11,13 @@ from engine.config.schema import Config, config_of
 from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.jury import WITHDRAWN
+from engine.people import (
+    Decision,
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    SampleDraw,
+)
 from engine.pipeline.files import write_files
 from engine.pipeline.labelling.labels import (
     JudgedConversation,
@@ -22,13 +29,6 @@ from engine.pipeline.labelling.labels import (
     label_verdict,
     labels_of,
     withdrawal_of,
-)
-from engine.pipeline.labelling.requests import (
-    Decision,
-    GivenLabel,
-    LabelAnswer,
-    LabelRequest,
-    SampleDraw,
 )
 from engine.pipeline.run import Pipeline
 from engine.store.open_reader import open_reader

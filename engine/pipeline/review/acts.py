@@ -14,6 +14,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.write_back import metric_from, scenario_from, write_metrics
 from engine.display import plural
 from engine.errors import InputError, Problem
+from engine.people import ReviewRequest, ReviewState
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.files import take_in_edits
 from engine.pipeline.review.reviews import (
@@ -29,7 +30,6 @@ from engine.pipeline.review.reviews import (
     newest_of,
     scenario_review_digest,
 )
-from engine.review import ReviewRequest, ReviewState
 from engine.store.database import Store
 from engine.store.mirror_rows import metric_values, scenario_fields
 from engine.store.scenarios_json import read_scenario

@@ -16,8 +16,8 @@ from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.identity import digest
 from engine.lint import LintFinding, lint_metrics, lint_scenarios, resemblance, words_of, words_told
-from engine.review import ReviewMode, ReviewState
-from engine.stages.gen_scenarios import scenario_digest
+from engine.people import ReviewMode, ReviewState
+from engine.stages.generate import scenario_digest
 from engine.store.imports import NOTE
 from engine.store.reader import Reader
 from engine.store.tables import (

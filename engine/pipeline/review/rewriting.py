@@ -10,6 +10,7 @@ from engine.benchmark import Metric, Role, State
 from engine.config.benchmark_file import load_definition
 from engine.errors import InputError
 from engine.facts import NoteKind
+from engine.people import ReviewState
 from engine.pipeline.context import RunContext
 from engine.pipeline.generate import base_inputs, metric_inputs, variant_inputs
 from engine.pipeline.order import Rewriting
@@ -22,9 +23,7 @@ from engine.pipeline.review.acts import (
     put_in_place,
 )
 from engine.pipeline.review.reviews import ReviewEntry, Reviews
-from engine.review import ReviewState
-from engine.stages.gen_metrics import gen_metric_again
-from engine.stages.gen_scenarios import ScenarioNote, gen_base_scenarios, gen_variant
+from engine.stages.generate import ScenarioNote, gen_base_scenarios, gen_metric_again, gen_variant
 from engine.store.tables import Depends, ReviewAction, ReviewRow, ScenarioRow
 
 

@@ -27,17 +27,17 @@ from engine.config.schema import load_config
 from engine.host import EngineThread
 from engine.jury import People
 from engine.link import Command, EngineState, Request
+from engine.people import (
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    NumberedLabel,
+)
 from engine.pipeline.labelling.labels import (
     adjudication,
     judged_conversations,
     labels_of,
     withdrawal_of,
-)
-from engine.pipeline.labelling.requests import (
-    GivenLabel,
-    LabelAnswer,
-    LabelRequest,
-    NumberedLabel,
 )
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted_engine, serve

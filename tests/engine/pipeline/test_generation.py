@@ -17,7 +17,7 @@ from engine.errors import InputError
 from engine.pipeline.costs.ranges import Range
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.providers.scripted.models import offline_model
-from engine.stages.gen_scenarios import AT_ONCE
+from engine.stages.generate import AT_ONCE
 from engine.store.database import open_store
 from engine.store.mirror_content import BenchmarkHistory
 from engine.store.open_reader import open_reader

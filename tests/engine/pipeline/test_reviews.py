@@ -16,11 +16,11 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.config.write_back import metric_text, scenario_text
 from engine.errors import InputError
+from engine.people import ReviewRequest, ReviewState
 from engine.pipeline.files import write_files
 from engine.pipeline.review import acts
 from engine.pipeline.review.reviews import ReviewEntry, Reviews
 from engine.pipeline.run import Pipeline, review_benchmark
-from engine.review import ReviewRequest, ReviewState
 from engine.store.database import open_store
 from engine.store.tables import ScenarioRow
 from tests.approval import approve

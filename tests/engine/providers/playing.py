@@ -10,8 +10,7 @@ from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, load_config
 from engine.providers.model import Model
 from engine.providers.scripted.models import offline_model
-from engine.stages.gen_metrics import gen_metrics
-from engine.stages.gen_scenarios import combinations, gen_base_scenarios, gen_variant
+from engine.stages.generate import combinations, gen_base_scenarios, gen_metrics, gen_variant
 
 SAMPLES = Path(__file__).parents[3] / "sample_benchmarks"
 BENCHMARKS = ("leaning-on-one-voice", "own-judgement", "sycophancy")

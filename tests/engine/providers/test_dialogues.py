@@ -24,7 +24,7 @@ from engine.providers.scripted.dialogue import (
 from engine.providers.scripted.request import SeededChoices, bare
 from engine.providers.scripted.scenes import scene_opened_by
 from engine.quotes import is_one_word
-from engine.stages.gen_scenarios import combinations
+from engine.stages.generate import combinations
 from engine.stages.simulate import roughen
 from tests.engine.providers.playing import (
     BENCHMARKS,

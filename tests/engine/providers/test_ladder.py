@@ -18,8 +18,7 @@ from engine.providers.capabilities import (
 from engine.providers.failures import Cause, Failure
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import judgement_schema
-from engine.stages.gen_metrics import GeneratedMetrics
-from engine.stages.gen_scenarios import GeneratedScenarios
+from engine.stages.generate import GeneratedMetrics, GeneratedScenarios
 from tests.approval import approve
 
 ALL = (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)

@@ -15,8 +15,7 @@ from engine.prompts import render
 from engine.providers.model import Message, MessageRole
 from engine.stages.answers import parse_answer, schema_of
 from engine.stages.evaluate import EvaluatorAnswer, Judgement, judge, request
-from engine.stages.gen_metrics import gen_metrics
-from engine.stages.gen_scenarios import gen_base_scenarios, gen_variant
+from engine.stages.generate import gen_base_scenarios, gen_metrics, gen_variant
 from engine.stages.simulate import Setup, UserTurn, user_request, user_turn
 from tests.approval import approve
 from tests.engine.providers.playing import named, said

@@ -15,7 +15,7 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError, StoreError
 from engine.link import Command, EngineState, Request, Response, WorkRow
-from engine.pipeline.labelling.requests import LabelRequest, SampleDraw
+from engine.people import LabelRequest, SampleDraw
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult

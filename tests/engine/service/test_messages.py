@@ -22,16 +22,16 @@ from engine.link import (
     Wait,
     WorkRow,
 )
-from engine.pipeline.labelling.requests import (
+from engine.people import (
     Decision,
     GivenLabel,
     LabelAnswer,
     LabelRequest,
     NumberedLabel,
+    ReviewRequest,
     SampleDraw,
 )
 from engine.pipeline.order import Order, PriceRange, Rewriting
-from engine.review import ReviewRequest
 from engine.service.protocol import (
     LONGEST_FAULT,
     LONGEST_TEXT,

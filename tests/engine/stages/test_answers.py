@@ -25,8 +25,8 @@ from engine.stages.answers import (
     strings_so_far,
 )
 from engine.stages.evaluate import Judgement
-from engine.stages.gen_metrics import GeneratedMetrics
-from engine.stages.gen_scenarios import (
+from engine.stages.generate import (
+    GeneratedMetrics,
     GeneratedScenarios,
     GeneratedVariant,
     gen_base_scenarios,

@@ -13,7 +13,7 @@ from engine.providers.capabilities import ModelCapabilities, Step
 from engine.providers.protocols.anthropic import AnthropicDialect
 from engine.providers.protocols.base import ChatRequest, Dialect
 from engine.providers.protocols.openai import OpenAIDialect
-from engine.stages.gen_scenarios import (
+from engine.stages.generate import (
     GeneratedLandmark,
     GeneratedVariant,
     gen_base_scenarios,
