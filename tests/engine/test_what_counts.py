@@ -528,7 +528,6 @@ def several(*acts: Callable[[Place], object]) -> Callable[[Place], None]:
 
 
 ACTS: Mapping[str, Callable[[Place], Place | None]] = {
-    "nothing": lambda _: None,
     "again, then reject": several(play_again, judge_again, reject),
     "take back, then delete by hand": several(take_back, delete_by_hand),
     "a validation run without a target": several(validate, remove_target),
