@@ -22,12 +22,12 @@ from engine.config.write_back import metric_text, scenario_text
 from engine.display import one_line
 from engine.errors import DONE, InputError, Problem
 from engine.link import Command, Request
+from engine.people import ReviewRequest, ReviewState
 from engine.pipeline.files import write_files
 from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.review.acts import LONGEST_REASON
 from engine.pipeline.review.reviews import ReviewEntry, ReviewPage
 from engine.pipeline.run import Pipeline, mirror_benchmark, review_benchmark
-from engine.people import ReviewRequest, ReviewState
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
 _SHOWN: Final = 60

@@ -52,13 +52,13 @@ from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.errors import DONE, FAILED, REFUSED, STOPPED, InputError, Problem
 from engine.jury import HUMAN
 from engine.link import Command, Request, WorkRow, again_order
+from engine.people import ReviewMode
 from engine.pipeline.batch_ledger import batch_lines
 from engine.pipeline.generate import rejected_metrics
 from engine.pipeline.order import PILOT_SCENARIOS, Order
 from engine.pipeline.plan import plan_run
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
-from engine.people import ReviewMode
 from engine.service.spawning import EngineJob, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader

@@ -14,8 +14,8 @@ from textual.widget import Widget
 
 from engine.display import display_text, one_line, plural
 from engine.errors import CrosswindError, InputError
-from engine.pipeline.labelling.labels import LONGEST_NOTE, BlindItem, Dispute
 from engine.people import LabelAnswer, NumberedLabel
+from engine.pipeline.labelling.labels import LONGEST_NOTE, BlindItem, Dispute
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, LineQuestion, LineScreen
