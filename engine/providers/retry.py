@@ -35,11 +35,6 @@ class RetryPolicy:
 
     tries: int = 8
     """The most requests that may fail for a transient reason."""
-    in_vain: int = 16
-    """Requests to a model that has never answered and always failed with the same server error,
-    after which each call sends only one."""
-    in_vain_s: float = 60.0
-    """Seconds for which that must have lasted, about as long as the tries of one call."""
     lost_workers: int = 10
     """Workers that one call may lose: the call itself may be what ends them."""
     stalls: int = 2
@@ -117,26 +112,9 @@ class ModelHistory:
     """Whether it ever gave an answer."""
     forbidden: int = 0
     """How often in a row it refused with a 403 in unknown words since."""
-    _alike: str | None = ""
-    """The failure with which every request has ended so far; None if they differ."""
-    _times: int = 0
-    _since: float = 0.0
 
     def note_answer(self) -> None:
-        self.answered, self.forbidden, self._alike = True, 0, None
-
-    def always_fails_alike(self, failure: Failure, policy: RetryPolicy, now: float) -> bool:
-        """Count a failure; return whether the server has failed in the same way on everything for
-        so long that a call is not worth more than one request."""
-        words = describe(failure)
-        if failure.status != SERVER_ERROR or self._alike not in {"", words}:
-            # another one, or an outage, after which each call tries in full
-            self._alike = None
-            return False
-        if not self._alike:
-            self._alike, self._since = words, now
-        self._times += 1
-        return self._times > policy.in_vain and now - self._since >= policy.in_vain_s
+        self.answered, self.forbidden = True, 0
 
     def may_be_filtered(self, failure: Failure) -> bool:
         """Count a 403; return whether it may be a filter's, as the words are unknown and the model
@@ -209,9 +187,6 @@ class RetryState:
         words = describe(failure)
         if rule is Next.ELSEWHERE:
             return self._after_local_fault(failure, words)
-        if self.history.always_fails_alike(failure, self.retry_policy, now):
-            why = " (the same to every call so far: not tried again)"
-            return GiveUp(words, retryable=True, why=why)
         match rule:
             case Next.LATER if (failure.retry_after_s or 0.0) > self.retry_policy.refused_s:
                 # no momentary limit takes so long

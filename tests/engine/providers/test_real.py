@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ModelError
 from engine.providers.accounts import Accounts
 from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, Message, MessageRole
@@ -206,31 +205,6 @@ def test_a_new_key_is_not_parked_with_the_old_one(bench: Bench) -> None:
     bad, good = bench.play(run)
     assert bad.outcomes == ["fatal_target"]
     assert text(good) == WORDS.strip()
-
-
-def test_a_server_that_breaks_on_whatever_it_is_asked_is_tried_once_a_call_after_two_in_vain(
-    bench: Bench,
-) -> None:
-    async def run(_accounts: Accounts, model: RealModel) -> list[Call]:
-        bench.server.plan(Fault.SERVER_ERROR)
-        done = [await call(model) for _ in range(4)]
-        bench.server.reset()
-        done.append(await call(model))
-        bench.server.plan(Fault.SERVER_ERROR)
-        done.append(await call(model))
-        return done
-
-    done = bench.play(run)
-    assert [len(one.attempts) for one in done] == [8, 8, 1, 1, 1, 8]
-    approve(str(done[2].error))
-    assert isinstance(done[2].error, ModelError)
-    assert done[2].error.retryable
-    assert text(done[4]) == WORDS.strip()
-
-
-def test_an_outage_is_waited_for_by_every_call(bench: Bench) -> None:
-    bench.server.plan(Fault.UNAVAILABLE)
-    assert [len(done.attempts) for done in bench.calls(4)] == [8, 8, 8, 8]
 
 
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED_SECONDS, Fault.RATE_LIMITED_DATE])

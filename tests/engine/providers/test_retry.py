@@ -44,18 +44,6 @@ def until(seconds: float, failure: Failure) -> Callable[[], list[object]]:
     return play
 
 
-def alike(status: int, *, spread_s: float) -> Callable[[], list[object]]:
-    """The steps of calls that each fail once, one after another."""
-
-    def play() -> list[object]:
-        history = ModelHistory()
-        calls = (RetryState(RetryPolicy(), lambda: 1.0, history) for _ in range(18))
-        failure = Failure(Cause.STATUS, status=status)
-        return [call.next(failure, place * spread_s) for place, call in enumerate(calls)]
-
-    return play
-
-
 def by_status(status: int, **more: float) -> Failure:
     return replace(Failure(Cause.STATUS, status=status), **more)  # type: ignore[arg-type]
 
@@ -92,9 +80,6 @@ CASES: Final[Mapping[str, Callable[[], list[object]]]] = {
     "a lost worker": each([Failure(Cause.AGENT_LOST, "one")] * 10),
     "a worker without a variable": each([Failure(Cause.AGENT_UNFIT)] * 12),
     "no open file left": each([Failure(Cause.NO_FILES)] * 12),
-    "the same to every call": alike(500, spread_s=10.0),
-    "the same to every call within a minute": alike(500, spread_s=1.0),
-    "an outage": alike(503, spread_s=10.0),
     "sent once, and broken": each([BROKEN], sends_once=True),
     "sent once, and its worker is lost": each([Failure(Cause.AGENT_LOST)], sends_once=True),
     "sent once, and no connection": each([Failure(Cause.NO_CONNECTION)], sends_once=True),
