@@ -253,21 +253,17 @@ def test_an_agent_that_is_not_understood_is_lost_or_refused(place: Workplace) ->
     approve(scene.notes)
 
 
-def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
+async def test_an_agent_that_nobody_asks_cuts_its_calls_off(place: Workplace) -> None:
     place.server.settings = Settings(latency_ms=60_000)
     where = RequestDestination(Wire.OPENAI, place.server.openai_url, "any", {})
     ask = ChatRequest("steadfast", (Message(MessageRole.USER, "Hello?"),))
-
-    async def forget() -> None:
-        lonely = Agent({})
-        await lonely.hello(encoded(Greeting(WIRE_VERSION, own_version(), 0.2)))
-        await lonely.submit(encoded(CallChanges({1: RemoteRequest(where, ask, RetryPolicy())})))
-        while not place.server.counters.concurrent:
-            await lonely.events(0.01)
-        await place.server.until(lambda seen: seen.by_outcome.get(ABANDONED, 0) == 1)
-        await lonely.close()
-
-    asyncio.run(forget())
+    lonely = Agent({})
+    await lonely.hello(encoded(Greeting(WIRE_VERSION, own_version(), 0.2)))
+    await lonely.submit(encoded(CallChanges({1: RemoteRequest(where, ask, RetryPolicy())})))
+    while not place.server.counters.concurrent:
+        await lonely.events(0.01)
+    await place.server.until(lambda seen: seen.by_outcome.get(ABANDONED, 0) == 1)
+    await lonely.close()
 
 
 async def test_an_agent_serves_only_the_engine_that_greeted_it_first() -> None:

@@ -225,23 +225,19 @@ async def test_what_stands_between_the_words_of_a_long_reply_may_add_up() -> Non
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_few_bytes_that_hold_very_many_are_heard_bit_by_bit(coding: str) -> None:
+async def test_few_bytes_that_hold_very_many_are_heard_bit_by_bit(coding: str) -> None:
     pack = gzip.compress if coding == "gzip" else zlib.compress
     bomb = packed(coding.encode(), pack(bytes(32 * 1024 * 1024)))
-
-    async def test() -> None:
-        async with serving(saying(bomb)) as served:
-            connections = ConnectionPool(served.address())
-            ear = Ear(error=OverflowError("enough"))
-            with pytest.raises(OverflowError, match="enough"):
-                await connections.post({}, b"{}", ear.answered)
-            assert [len(piece) for piece in ear.pieces] == [DECODED_AT_ONCE]
-            whole = await heard(connections)
-            assert sum(len(piece) for piece in whole.pieces) == 32 * 1024 * 1024
-            assert max(len(piece) for piece in whole.pieces) == DECODED_AT_ONCE
-            await connections.close()
-
-    run(test())
+    async with serving(saying(bomb)) as served:
+        connections = ConnectionPool(served.address())
+        ear = Ear(error=OverflowError("enough"))
+        with pytest.raises(OverflowError, match="enough"):
+            await connections.post({}, b"{}", ear.answered)
+        assert [len(piece) for piece in ear.pieces] == [DECODED_AT_ONCE]
+        whole = await heard(connections)
+        assert sum(len(piece) for piece in whole.pieces) == 32 * 1024 * 1024
+        assert max(len(piece) for piece in whole.pieces) == DECODED_AT_ONCE
+        await connections.close()
 
 
 async def test_what_the_hearer_raises_reaches_its_caller_and_ends_the_connection() -> None:
@@ -274,7 +270,7 @@ async def test_no_task_is_woken_to_hear_a_piece() -> None:
     assert tasks == [None]
 
 
-def test_an_answer_that_comes_before_the_request_is_sent_is_heard() -> None:
+async def test_an_answer_that_comes_before_the_request_is_sent_is_heard() -> None:
     """As of a server that refuses a request for its size. It reads no more, so the rest of the
     request is in the way of any other."""
     large = bytes(32 * 1024 * 1024)
@@ -283,15 +279,12 @@ def test_an_answer_that_comes_before_the_request_is_sent_is_heard() -> None:
         await visit.say(sized(b"{}", status=b"413 Content Too Large"))
         await visit.until_gone()
 
-    async def test() -> None:
-        async with serving(refuse, early=True) as served:
-            connections = ConnectionPool(served.address())
-            for _ in range(2):
-                assert (await heard(connections, large)).status == 413
-            await connections.close()
-            assert served.connections == 2
-
-    run(test())
+    async with serving(refuse, early=True) as served:
+        connections = ConnectionPool(served.address())
+        for _ in range(2):
+            assert (await heard(connections, large)).status == 413
+        await connections.close()
+        assert served.connections == 2
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])

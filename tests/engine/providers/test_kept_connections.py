@@ -30,7 +30,7 @@ def close(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("end", [reset, close])
-def test_what_ends_before_a_byte_of_an_answer_is_sent_again_on_a_fresh_one(
+async def test_what_ends_before_a_byte_of_an_answer_is_sent_again_on_a_fresh_one(
     end: Callable[[Visit], None],
 ) -> None:
     async def answer(visit: Visit) -> None:
@@ -40,20 +40,17 @@ def test_what_ends_before_a_byte_of_an_answer_is_sent_again_on_a_fresh_one(
         else:
             await visit.say(sized())
 
-    async def test() -> None:
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            for _ in range(3):
-                assert (await heard(connections)).body == WORDS
-            await connections.close()
-
     seen: list[Visit] = []
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        for _ in range(3):
+            assert (await heard(connections)).body == WORDS
+        await connections.close()
     assert [visit.connection for visit in seen] == [1, 1, 2, 2]
     assert seen[1].body == seen[2].body
 
 
-def test_it_is_sent_again_once() -> None:
+async def test_it_is_sent_again_once() -> None:
     async def answer(visit: Visit) -> None:
         if len(heads) == 0:
             await visit.say(sized())
@@ -61,42 +58,36 @@ def test_it_is_sent_again_once() -> None:
             visit.close()
         heads.append(visit.head)
 
-    async def test() -> None:
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            await heard(connections)
-            with pytest.raises(ConnectionFailedError) as caught:
-                await heard(connections)
-            approve(caught.value.failure)
-            await connections.close()
-
     heads: list[bytes] = []
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        await heard(connections)
+        with pytest.raises(ConnectionFailedError) as caught:
+            await heard(connections)
+        approve(caught.value.failure)
+        await connections.close()
     assert len(heads) == 3
 
 
 @pytest.mark.parametrize("beginning", [b"H", HEAD, b"HTTP/1.1 100 Continue\r\n\r\n"])
-def test_what_ends_after_a_byte_of_an_answer_is_not_sent_again(beginning: bytes) -> None:
+async def test_what_ends_after_a_byte_of_an_answer_is_not_sent_again(beginning: bytes) -> None:
     async def answer(visit: Visit) -> None:
         heads.append(visit.head)
         await visit.say(sized() if len(heads) == 1 else beginning)
         if len(heads) > 1:
             visit.close()
 
-    async def test() -> None:
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            await heard(connections)
-            with pytest.raises(ConnectionFailedError):
-                await heard(connections)
-            await connections.close()
-
     heads: list[bytes] = []
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        await heard(connections)
+        with pytest.raises(ConnectionFailedError):
+            await heard(connections)
+        await connections.close()
     assert len(heads) == 2
 
 
-def test_an_idle_connection_of_another_event_loop_is_left_alone(
+async def test_an_idle_connection_of_another_event_loop_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def answer(visit: Visit) -> None:
@@ -105,19 +96,16 @@ def test_an_idle_connection_of_another_event_loop_is_left_alone(
     async def may_send(address: Address) -> bool:
         return ConnectionPool(address).waits_for() is None
 
-    async def test() -> None:
-        async with serving(answer) as served:
-            connections = ConnectionPool(served.address())
-            await heard(connections)
-            assert not await asyncio.to_thread(asyncio.run, may_send(served.address()))
-            await heard(connections)
-            assert [visit.connection for visit in served.visits] == [1, 1]
-            assert await may_send(served.address())  # here it makes way
-            assert connections.open == 0
-            await connections.close()
-
     monkeypatch.setattr(pool, "most_connections", lambda: 1)
-    run(test())
+    async with serving(answer) as served:
+        connections = ConnectionPool(served.address())
+        await heard(connections)
+        assert not await asyncio.to_thread(asyncio.run, may_send(served.address()))
+        await heard(connections)
+        assert [visit.connection for visit in served.visits] == [1, 1]
+        assert await may_send(served.address())  # here it makes way
+        assert connections.open == 0
+        await connections.close()
 
 
 @pytest.mark.parametrize("unannounced", [b"", STALE, b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
@@ -161,7 +149,7 @@ def serve_two(server: socket.socket, says_more: threading.Event, unannounced: by
                 client.recv(1)
 
 
-def test_bytes_that_come_while_the_request_still_goes_out_are_not_its_answer() -> None:
+async def test_bytes_that_come_while_the_request_still_goes_out_are_not_its_answer() -> None:
     async def answer(visit: Visit) -> None:
         heads.append(visit.connection)
         right = visit.connection == 2 or len(heads) == 1
@@ -169,14 +157,11 @@ def test_bytes_that_come_while_the_request_still_goes_out_are_not_its_answer() -
         if len(heads) > 1:
             await visit.until_gone()
 
-    async def test() -> None:
-        async with serving(answer, early=True) as served:
-            connections = ConnectionPool(served.address())
-            assert (await heard(connections)).body == WORDS
-            large = bytes(64 * 1024 * 1024)
-            assert (await heard(connections, large)).body == WORDS
-            await connections.close()
-
     heads: list[int] = []
-    run(test())
+    async with serving(answer, early=True) as served:
+        connections = ConnectionPool(served.address())
+        assert (await heard(connections)).body == WORDS
+        large = bytes(64 * 1024 * 1024)
+        assert (await heard(connections, large)).body == WORDS
+        await connections.close()
     assert heads == [1, 1, 2]

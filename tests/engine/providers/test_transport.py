@@ -27,7 +27,6 @@ from tests.engine.providers.loopback import (
     chunked,
     chunks,
     heard,
-    run,
     saying,
     server_context,
     serving,
@@ -200,7 +199,7 @@ async def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate", "a folder"])
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
+async def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
     variable: str, content: bytes | str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "certificates"
@@ -211,21 +210,17 @@ def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.setenv(variable, str(path))
     system_trust.cache_clear()
-
-    async def test() -> None:
-        async with serving(saying(sized()), tls=True) as served:
-            connections = ConnectionPool(served.address("https"), trust=system_trust)
-            for _ in range(2):
-                failure = await failing(connections)
-                if failure.cause is Cause.NO_TRUST:
-                    assert failure.message.startswith(f"{variable} is {path}: ")
-                else:  # a folder without a certificate is read, and trusts nobody
-                    assert failure.cause is Cause.CERTIFICATE
-                    assert variable == "SSL_CERT_DIR"
-            await connections.close()
-            assert not served.visits
-
-    run(test())
+    async with serving(saying(sized()), tls=True) as served:
+        connections = ConnectionPool(served.address("https"), trust=system_trust)
+        for _ in range(2):
+            failure = await failing(connections)
+            if failure.cause is Cause.NO_TRUST:
+                assert failure.message.startswith(f"{variable} is {path}: ")
+            else:  # a folder without a certificate is read, and trusts nobody
+                assert failure.cause is Cause.CERTIFICATE
+                assert variable == "SSL_CERT_DIR"
+        await connections.close()
+        assert not served.visits
     system_trust.cache_clear()
 
 
@@ -247,7 +242,7 @@ async def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> 
         await connections.close()
 
 
-def test_https_to_a_port_without_tls_is_said_at_once() -> None:
+async def test_https_to_a_port_without_tls_is_said_at_once() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # as servers do that read a greeting as a request
         await reader.read(1)
@@ -255,18 +250,15 @@ def test_https_to_a_port_without_tls_is_said_at_once() -> None:
         await writer.drain()
         writer.close()
 
-    async def test() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        connections = ConnectionPool(Address(f"https://127.0.0.1:{port}/v1", {}), trust=trusting)
-        failure = await failing(connections)
-        words = f"127.0.0.1:{port} does not speak TLS: write http:// in base_url, or another port"
-        assert failure == Failure(Cause.TLS, words)
-        assert classify(failure) is FailureKind.FATAL_TARGET
-        await connections.close()
-        server.close()
-
-    run(test())
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    connections = ConnectionPool(Address(f"https://127.0.0.1:{port}/v1", {}), trust=trusting)
+    failure = await failing(connections)
+    words = f"127.0.0.1:{port} does not speak TLS: write http:// in base_url, or another port"
+    assert failure == Failure(Cause.TLS, words)
+    assert classify(failure) is FailureKind.FATAL_TARGET
+    await connections.close()
+    server.close()
 
 
 async def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> None:
@@ -374,21 +366,17 @@ async def test_a_proxy_that_opens_no_way_is_told_from_the_server(
 @pytest.mark.parametrize(
     ("host", "why"), [("127.0.0.1", "econnrefused"), ("a" * 64, "there is no such host")]
 )
-def test_a_proxy_that_cannot_be_reached_is_named_in_place_of_the_server(
+async def test_a_proxy_that_cannot_be_reached_is_named_in_place_of_the_server(
     monkeypatch: pytest.MonkeyPatch, scheme: str, host: str, why: str
 ) -> None:
     closed = socket.create_server(("127.0.0.1", 0))
     proxy = f"{host}:{closed.getsockname()[1]}"
     closed.close()
     monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://me:secret@{proxy}")
-
-    async def test() -> None:
-        address = Address(f"{scheme}://server.example/v1", {})
-        connections = ConnectionPool(address, trust=trusting)
-        assert await failing(connections) == Failure(Cause.NO_PROXY, f"{proxy}: {why}")
-        await connections.close()
-
-    run(test())
+    address = Address(f"{scheme}://server.example/v1", {})
+    connections = ConnectionPool(address, trust=trusting)
+    assert await failing(connections) == Failure(Cause.NO_PROXY, f"{proxy}: {why}")
+    await connections.close()
 
 
 async def test_a_host_behind_a_proxy_is_looked_for_at_the_proxy(
