@@ -102,7 +102,7 @@ SCREENS: Final = {
     "scenario": "tui.screens.scenario:ScenarioScreen",
     "search": "tui.screens.search:SearchScreen",
     "stop": "tui.screens.dialogs:ask_how_to_stop",
-    "target": "tui.screens.target:TargetScreen",
+    "target": "tui.screens.results:TargetScreen",
     "verdicts": "tui.screens.verdicts:VerdictsScreen",
     "wall": "tui.screens.wall:WallScreen",
 }

@@ -1,15 +1,17 @@
-"""The results of a benchmark: rates, what is significant, and the verdicts behind it."""
+"""The results of a benchmark: rates, what is significant, and the verdicts behind it; and everything
+about one target."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.widget import Widget
 
 from engine.analysis.calibration import Confusion
 from engine.analysis.calibration_words import against_words, calibration_sections
@@ -17,6 +19,7 @@ from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import marks_mean
 from engine.analysis.overall import ALL
 from engine.analysis.sections import VerdictScope
+from engine.analysis.target_sections import target_sections
 from engine.analysis.validation_words import swap_words, validation_sections
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
@@ -25,10 +28,19 @@ from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.store.browsing import Browser, parse
 from tui.bindings import key
 from tui.results.leaderboard import behind_spot, cell_words, heat, says_rows, standing_rows
-from tui.results.sections import line_of, paragraph, sections_rows, title, titled
+from tui.results.sections import (
+    line_of,
+    onset_rows,
+    paragraph,
+    section_rows,
+    sections_rows,
+    title,
+    titled,
+)
 from tui.screens.base import Shell, ShellCommand, WatchingScreen
 from tui.state.related import MessageRef
 from tui.state.run_status import Snapshot, current_benchmark
+from tui.text import plot
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, CursorView
 from tui.widgets.grids import HeatMap
@@ -37,6 +49,7 @@ from tui.widgets.lines import OneLine, Sheet, SheetRow, Titles
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
+
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
 NOT_SHORT: Final = BREAKPOINTS_DOWN[-1][0]
@@ -530,3 +543,53 @@ _NONE: Final = (
     "There is no benchmark in this workspace yet.",
     "1 leads to the benchmarks, where o makes one.",
 )
+
+
+class TargetScreen(WatchingScreen, inherit_bindings=False):
+    """Its rates, missing verdicts, samples and groups, then the pass rate by the end of each turn.
+    Enter opens the verdicts behind a row."""
+
+    def __init__(
+        self, shell: Shell, report: Report, target: str, show: Callable[[VerdictScope], None]
+    ) -> None:
+        super().__init__(shell)
+        self._report = report
+        self._target = target
+        self._show = show
+        self._sheet = Sheet(id="section")
+
+    def parts(self) -> Sequence[Widget]:
+        return [self._sheet]
+
+    def on_mount(self) -> None:
+        name = self._report.analysis.benchmark
+        words = [
+            Piece(one_line(name) + "  ", Ink.ACCENT),
+            Piece(one_line(self._target), Ink.STRONG),
+        ]
+        self.show_heading("Results", words)
+        self._sheet.show(self._rows)
+        self._sheet.focus()
+        self.run_worker(self._load_plots(), group="load")
+
+    async def _load_plots(self) -> None:
+        await asyncio.to_thread(plot.load)
+        self._sheet.show(self._rows)
+
+    def _rows(self, width: int) -> list[SheetRow]:
+        report = self._report
+        result = report.analysis.target(self._target)
+        if result is None:
+            return []
+        own = title(one_line(self._target), width, one_line(result.model))
+        rows = [own._replace(key=VerdictScope((self._target,)))]
+        for section in target_sections(report.analysis, result):
+            rows += section_rows(section, width)
+        if report.courses:
+            rows += onset_rows(report.courses, self._target, width)
+        return rows
+
+    def on_cursor_view_opened(self) -> None:
+        behind = self._sheet.cursor
+        if isinstance(behind, VerdictScope):
+            self._show(behind)
