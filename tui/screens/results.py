@@ -1,5 +1,5 @@
-"""The results of a benchmark: rates, what is significant, and the verdicts behind it; and everything
-about one target."""
+"""The results of a benchmark: rates, what is significant, the verdicts behind it; and all about one
+target."""
 
 from __future__ import annotations
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import Screen
@@ -114,26 +112,6 @@ class Hint(NamedTuple):
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 
-class _UsableKey(NamedTuple):
-    """An enabled key binding, whether or not it has anything to do now."""
-
-    hint: Hint
-    """The hint with the binding's own description."""
-    action: str
-    """The name of the action without its arguments."""
-    several: bool
-    """Whether the action has arguments, so that several keys share one hint."""
-    text_now: Callable[[str], str | None] | None
-    """`Hinting.hint` of the node, if it has it."""
-
-
-def _usable(key: str, binding: Binding, node: DOMNode) -> _UsableKey:
-    action, _, several = binding.action.removeprefix("app.").partition("(")
-    hint = Hint(key, binding.description, binding.action, node)
-    text_now = node.hint if isinstance(node, Hinting) else None
-    return _UsableKey(hint, action, bool(several), text_now)
-
-
 def _is_typed(key: str, screen: Screen[object]) -> bool:
     """Whether the focused widget, such as an input, would consume the key as a character."""
     focused = screen.focused
@@ -148,7 +126,8 @@ class KeyLine(OneRow):
 
     def __init__(self) -> None:
         super().__init__(self._line)
-        self._possible: list[_UsableKey] = []
+        self._possible: list[Hint] = []
+        """The enabled keys, with their own descriptions."""
         self._hints: list[Hint] = []
         self._kept: list[Hint] = []
         self._outdated = True
@@ -191,7 +170,12 @@ class KeyLine(OneRow):
         self._outdated = False
         screen = self.screen
         self._possible = [
-            _usable(key_name(active.binding.key), active.binding, active.node)
+            Hint(
+                key_name(active.binding.key),
+                active.binding.description,
+                active.binding.action,
+                active.node,
+            )
             for key, active in screen.active_bindings.items()
             if active.binding.show and active.enabled and not _is_typed(key, screen)
         ]
@@ -203,8 +187,9 @@ class KeyLine(OneRow):
             self._renew()
         hints: dict[str, Hint] = {}
         shown: set[str] = set()
-        for hint, action, several, text_now in self._possible:
-            now = None if text_now is None else text_now(action)
+        for hint in self._possible:
+            action, _, several = hint.action.removeprefix("app.").partition("(")
+            now = hint.node.hint(action) if isinstance(hint.node, Hinting) else None
             if now == "" or hint.action in shown:
                 continue
             shown.add(hint.action)

@@ -213,7 +213,7 @@ class TranscriptView(LineView):
 
 
 class BlindTranscript(TranscriptView):
-    """A transcript to label. Keys scroll row by row; the cursor follows to a visible reply."""
+    """A transcript to label. Keys scroll it; the cursor follows to a visible reply."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_curly_bracket", "previous_rule", "previous reply", show=False),
@@ -254,38 +254,17 @@ class BlindTranscript(TranscriptView):
         for rows in (self._rows(before), self._rows(self._at)):
             self.redraw(rows.start, rows.stop)
 
-    def _is_seen(self, number: int) -> bool:
-        """Whether the first row of the reply is visible."""
-        return (
-            0 <= number < len(self._replies)
-            and self.top <= self._rows(number).start < self.top + self.page_height
-        )
-
-    def action_go_down(self) -> None:
-        rest = self._rows(self._at).stop > self.top + self.page_height
-        if not rest and self._is_seen(self._at + 1):
-            self._move_to(self._at + 1)
-        elif self.rows_below:
-            self.jump(self.top + 1)
+    def move_by(self, step: int) -> None:
+        """Scroll; where there is no more to scroll to, move the cursor."""
+        before = self.top
+        self.jump(max(min(before + step, self._lowest), 0))
+        if self.top == before:
+            self._move_to(self._at + (1 if step > 0 else -1))
+        else:
             self._come_along()
-
-    def action_go_up(self) -> None:
-        if self._rows(self._at).start >= self.top and self._is_seen(self._at - 1):
-            self._move_to(self._at - 1)
-        elif self.top:
-            self.jump(self.top - 1)
-            self._come_along()
-
-    def action_go_page_down(self) -> None:
-        self.jump(min(self.top + self.page_step, max(self._lowest, 0)))
-        self._come_along()
-
-    def action_go_page_up(self) -> None:
-        super().action_go_page_up()
-        self._come_along()
 
     def action_go_home(self) -> None:
-        super().action_go_home()
+        self.jump(0)
         self._move_to(0)
 
     def action_go_end(self) -> None:
@@ -312,13 +291,15 @@ class BlindTranscript(TranscriptView):
             self.jump(min(rows.start, max(self._lowest, 0)))
 
     def _come_along(self) -> None:
-        """Move the cursor to a visible reply if its own is out of sight."""
-        rows = self._rows(self._at)
-        if rows.stop <= self.top or rows.start >= self.top + self.page_height:
-            seen = [n for n in range(len(self._replies)) if self._is_seen(n)]
-            above = [n for n in range(len(self._replies)) if self._rows(n).start < self.top]
-            if seen or above:
-                self._move_to(seen[0] if seen else above[-1])
+        """Move the cursor to the first reply that is seen, if its own is out of sight."""
+        rows, page = self._rows(self._at), range(self.top, self.top + self.page_height)
+        if rows.stop > page.start and rows.start < page.stop:
+            return
+        starts = [self._rows(number).start for number in range(len(self._replies))]
+        seen = [number for number, start in enumerate(starts) if start in page]
+        above = [number for number, start in enumerate(starts) if start < page.start]
+        if seen or above:
+            self._move_to(seen[0] if seen else above[-1])
 
 
 _BETWEEN: Final = Piece("│", Ink.RULE)
