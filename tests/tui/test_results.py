@@ -47,7 +47,7 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, Whiskers, load, plot, tick_line, whiskers
-from tui.widgets.grids import HeatCell
+from tui.widgets.grids import GridCell
 from tui.widgets.lines import Sheet, SheetRow
 from tui.widgets.table import WideTable
 
@@ -723,7 +723,7 @@ def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
 def test_a_figure_of_all_benchmarks_leads_to_the_verdicts_behind_it() -> None:
     found = together()
     known = [BENCHMARK, SECOND, f"{BENCHMARK}@evaluator-strict"]
-    behind = behind_spot(found, HeatCell(1, 0))
+    behind = behind_spot(found, GridCell(1, 0))
     assert behind is not None
     assert line_of(behind, found, known) == f"benchmark:{SECOND} target:{HELD} type:negative"
     everywhere = line_of(VerdictScope((HELD,), track=Track.POSITIVE), found, known)

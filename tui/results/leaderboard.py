@@ -34,7 +34,7 @@ from tui.format import TRACK_SIGNS
 from tui.results.sections import of_estimate, paragraph, section_rows
 from tui.text.ink import Ink, Line, Piece, fitted_line, pad, pad_apart
 from tui.text.plot import tick_line, whiskers
-from tui.widgets.grids import Heat, HeatCell, HeatRow
+from tui.widgets.grids import GridCell, HeatRow
 from tui.widgets.lines import SheetRow
 
 NAME_WIDTH: Final = (8, 24)
@@ -168,13 +168,15 @@ SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
 """Marks of a metric on which all targets score the same."""
 
 
-def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[HeatCell, Heat]]:
-    """The rows (metrics), the columns (targets) and the cells of the heat map. A pair without
+def heat(
+    analysis: Analysis,
+) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[GridCell, float | None]]:
+    """The rows (metrics), the columns (targets) and the rates of the heat map. A pair without
     verdicts has no cell."""
     silent = {metric: SILENT[passed] for metric, passed in analysis.no_signal.items()}
     rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
-        HeatCell(row, column): Heat(estimate.rate, percent(estimate.rate))
+        GridCell(row, column): estimate.rate
         for row, metric in enumerate(analysis.metrics)
         for column, result in enumerate(analysis.targets)
         if (estimate := result.metrics.get(metric.id)) is not None
@@ -182,12 +184,12 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
     return rows, [one_line(target.target) for target in analysis.targets], cells
 
 
-def cell_words(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
+def cell_words(analysis: Analysis, spot: GridCell) -> tuple[Line, Line]:
     """The left and right end of the line that describes a cell of the heat map in full."""
     behind = behind_spot(analysis, spot)
     if behind is None:
         return [Piece(" This benchmark has no metrics yet.", Ink.MUTED)], ()
-    metric, target = analysis.metrics[spot.row], analysis.targets[spot.column]
+    metric, target = analysis.metrics[spot.row], analysis.targets[spot.group]
     left = [
         Piece(" " + one_line(target.target), Ink.STRONG),
         Piece(f"  {_metric_name(metric)}  ", Ink.TEXT),
@@ -206,11 +208,11 @@ def cell_words(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
     return left, right
 
 
-def behind_spot(analysis: Analysis, spot: HeatCell) -> VerdictScope | None:
+def behind_spot(analysis: Analysis, spot: GridCell) -> VerdictScope | None:
     """The verdicts behind a cell of the heat map; None if there is no such cell."""
-    if not (spot.row < len(analysis.metrics) and spot.column < len(analysis.targets)):
+    if not (spot.row < len(analysis.metrics) and spot.group < len(analysis.targets)):
         return None
-    target, metric = analysis.targets[spot.column].target, analysis.metrics[spot.row]
+    target, metric = analysis.targets[spot.group].target, analysis.metrics[spot.row]
     if isinstance(analysis, Overall):
         own = next(o for o in analysis.benchmarks if part_of(o, metric.track) == metric.id)
         return VerdictScope((target,), track=metric.track, benchmark=own)

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 
+from engine.display import percent
 from tui.format import UNKNOWN, bar
 from tui.text.ink import (
     Ink,
@@ -65,6 +66,15 @@ class GridColumns:
         return max((width - self.left) // self.group_width, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """A cell by its row, its group of columns, and its position in the group."""
+
+    row: int
+    group: int
+    cell: int = 0
+
+
 class GridView(CursorView):
     """A grid below a heading. Its items are rows; the cursor is on a cell of one."""
 
@@ -91,6 +101,10 @@ class GridView(CursorView):
         self._column = 0
         self._first_group = 0
         """The first visible group of columns."""
+
+    @property
+    def cursor(self) -> GridCell:
+        return GridCell(self._item or 0, *divmod(self._column, self._layout().per_group))
 
     def item_count(self) -> int:
         return self.row_count() - self._around
@@ -149,25 +163,11 @@ GOOD_FROM: Final = 0.75
 BAD_BELOW: Final = 0.4
 
 
-class HeatCell(NamedTuple):
-    """A cell by the numbers of its metric and its target, from 0."""
-
-    row: int
-    column: int
-
-
 class HeatRow(NamedTuple):
     """A metric, and a mark for what its cells do not say."""
 
     name: str
     mark: str = ""
-
-
-class Heat(NamedTuple):
-    """A rate and its text; the rate is None if nothing was scored."""
-
-    rate: float | None
-    words: str
 
 
 class HeatMap(GridView):
@@ -177,20 +177,19 @@ class HeatMap(GridView):
         super().__init__(lambda: len(self._rows), self._row, self._heat_columns, id=id)
         self._rows: Sequence[HeatRow] = ()
         self._columns: Sequence[str] = ()
-        self._cells: Mapping[HeatCell, Heat] = {}
-
-    @property
-    def cursor(self) -> HeatCell:
-        return HeatCell(self._item or 0, self._column)
+        self._cells: Mapping[GridCell, float | None] = {}
 
     def show(
-        self, rows: Sequence[HeatRow], columns: Sequence[str], cells: Mapping[HeatCell, Heat]
+        self,
+        rows: Sequence[HeatRow],
+        columns: Sequence[str],
+        cells: Mapping[GridCell, float | None],
     ) -> None:
         if (rows, columns, cells) == (self._rows, self._columns, self._cells):
             return
         self._rows, self._columns, self._cells = rows, columns, cells
         self.measure(self.row_count())
-        self.put(*self.cursor)
+        self.put(self.cursor.row, self._column)
 
     def _heat_columns(self) -> GridColumns:
         width = self._column_width
@@ -211,7 +210,7 @@ class HeatMap(GridView):
             Piece(" "),
         ]
         for column in seen:
-            line += self._cell(HeatCell(number, column))
+            line += self._cell(GridCell(number, column))
         return fitted_line(line, self.line_width)
 
     def action_open(self) -> None:
@@ -224,26 +223,26 @@ class HeatMap(GridView):
         line = [Piece(" " + pad(more, self._name_width, right=True) + " ", Ink.FAINT)]
         names = told_apart(tuple(self._columns), self._column_width - 2)
         for column in seen:
-            ink = Ink.ACCENT if column == self.cursor.column else Ink.MUTED
+            ink = Ink.ACCENT if column == self.cursor.group else Ink.MUTED
             name = names[self._columns[column]]
             line.append(Piece(" " + pad(name, self._column_width - 1), ink))
         return fitted_line(line, self.line_width)
 
-    def _cell(self, spot: HeatCell) -> Line:
-        heat = self._cells.get(spot, _NOTHING)
+    def _cell(self, spot: GridCell) -> Line:
+        rate = self._cells.get(spot)
         here = spot == self.cursor
         edge = Ink.ACCENT if self.has_focus else Ink.MUTED
         left, right = ("[", "]") if here else (" ", " ")
         room = self._column_width - 7  # without both edges, the rate in four cells and a blank
-        ink = _ink(heat.rate)
+        ink = _ink(rate)
         filled, rest = ("", " " * room)
-        if heat.rate is not None:
-            filled, rest = bar(heat.rate, room)
+        if rate is not None:
+            filled, rest = bar(rate, room)
         return [
             Piece(left, edge),
-            Piece(pad(heat.words, 4, right=True) + " ", ink),
+            Piece(pad(percent(rate), 4, right=True) + " ", ink),
             Piece(filled, ink),
-            Piece("·" * len(rest) if heat.rate is not None else rest, Ink.RULE),
+            Piece("·" * len(rest) if rate is not None else rest, Ink.RULE),
             Piece(right, edge),
         ]
 
@@ -267,9 +266,6 @@ def _ink(rate: float | None) -> Ink:
     if rate >= GOOD_FROM:
         return Ink.GOOD
     return Ink.BAD if rate < BAD_BELOW else Ink.WARN
-
-
-_NOTHING: Final = Heat(None, "—")
 
 
 CELL: Final = 3
@@ -296,15 +292,6 @@ class Group(NamedTuple):
         return f"{self.name} {self.who}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class GridCell:
-    """A cell by its row, its group, and its position in the group."""
-
-    row: int
-    group: int
-    cell: int
-
-
 class OutcomeGrid(GridView):
     """Outcomes in groups of cells; a column's number counts the cells of all groups."""
 
@@ -322,10 +309,6 @@ class OutcomeGrid(GridView):
         self._groups: Sequence[Group] = ()
         self._cells = 1
         self._glyphs: Mapping[GridCell, Piece] = {}
-
-    @property
-    def cursor(self) -> GridCell:
-        return GridCell(self._item or 0, *divmod(self._column, self._cells))
 
     def show(
         self,
