@@ -83,9 +83,8 @@ def _parse_progress(seq: int, summary: dict[str, Any]) -> Progress:
     progress = Progress(seq=seq)
     for benchmark, stage, *counts in summary["stages"]:
         progress.stages[benchmark, Stage(stage)] = StateCounts(*counts)
-    for benchmark, name, simulate, evaluate, scores, used, problem, *more in summary["targets"]:
-        # sums of an older version do not have these
-        replies, others = more or (0, {})
+    for benchmark, name, *rest in summary["targets"]:
+        simulate, evaluate, scores, used, problem, replies, others = rest
         calls, input_tokens, output_tokens, cost = used
         progress.targets[benchmark, name] = TargetProgress(
             simulate=StateCounts(*simulate),

@@ -224,14 +224,14 @@ class _Index:
         with self._reading_lock, _translated(self._index):
             return _indexed_through(self._reading)
 
-    def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
+    def extend(self) -> int:
         """Index the messages that were added since, and return how many those are.
 
-        Commits every `hold_s` seconds and holds no lock between two commits, so that others who
+        Commits every `HOLD_S` seconds and holds no lock between two commits, so that others who
         index the same store are not kept waiting.
         """
         added = 0
-        while some := self._extend_once(batch, hold_s):
+        while some := self._extend_once():
             added += some
         return added
 
@@ -308,17 +308,17 @@ class _Index:
         ).fetchone()
         return (0, 0) if first is None else (first, last)
 
-    def _extend_once(self, batch: int, hold_s: float) -> int:
+    def _extend_once(self) -> int:
         """Index in one transaction."""
         connection = self._writing
         with self._writing_lock, _translated(self._index), transaction(connection):
             began, added = time.monotonic(), 0
             through = _indexed_through(connection)
-            while time.monotonic() - began < hold_s or not added:
+            while time.monotonic() - began < HOLD_S or not added:
                 last, count = connection.execute(
                     "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
                     "WHERE seq > ? ORDER BY seq LIMIT ?)",
-                    (through, batch),
+                    (through, BATCH_ROWS),
                 ).fetchone()
                 if not count:
                     break
@@ -365,8 +365,7 @@ class _Scan:
     def indexed_through(self) -> int:
         return self._reader.last_seq()
 
-    def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
-        del batch, hold_s
+    def extend(self) -> int:
         return 0
 
     def search(

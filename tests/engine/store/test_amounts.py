@@ -67,7 +67,7 @@ def test_sums_survive_rows_that_are_there(overfull: Path) -> None:
 
 def test_sums_that_were_kept_of_such_rows_are_not_believed(overfull: Path) -> None:
     used: list[object] = [4, 2**64, 2**64, 0.5]
-    target: list[object] = [BENCHMARK, "steady", [0] * 5, [0] * 5, {}, used, None]
+    target: list[object] = [BENCHMARK, "steady", [0] * 5, [0] * 5, {}, used, None, 0, {}]
     kept = json.dumps({"stages": [], "targets": [target]})
     with closing(sqlite3.connect(overfull)) as connection, connection:
         connection.execute("INSERT INTO summary (one, seq, progress) VALUES (1, 4, ?)", (kept,))

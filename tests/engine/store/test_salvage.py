@@ -156,14 +156,6 @@ def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Pat
     assert sorted(found)[len(found) // 2] >= CONVERSATIONS - 3
 
 
-def test_what_follows_the_last_page_does_not_matter(sound: Path, broken: Path) -> None:
-    with broken.open("ab") as file:
-        file.write(b"not a page" * 5000)
-    into, report = saved(broken)
-    assert whole_conversations(into, sound) == CONVERSATIONS
-    assert report.is_whole
-
-
 def test_of_a_store_that_was_cut_off_the_first_part_is_saved(sound: Path, broken: Path) -> None:
     os.truncate(broken, broken.stat().st_size * 3 // 4 + 1000)
     into, report = saved(broken)

@@ -62,11 +62,13 @@ def test_only_what_was_taken_in_is_found_and_the_index_says_how_far_that_is(
 
 @pytest.mark.parametrize("hold_s", [0.0, 60.0])
 def test_many_messages_are_taken_in_batch_by_batch(
-    store: Store, index: Search, hold_s: float
+    store: Store, index: Search, monkeypatch: pytest.MonkeyPatch, hold_s: float
 ) -> None:
+    monkeypatch.setattr("engine.store.search.BATCH_ROWS", 3)
+    monkeypatch.setattr("engine.store.search.HOLD_S", hold_s)
     [seq] = write(store, take())
     write(store, *(message(seq, turn, text=f"number {turn}") for turn in range(1, 11)))
-    assert index.extend(batch=3, hold_s=hold_s) == 10
+    assert index.extend() == 10
     assert [hit.turn for hit in index.search("number", limit=4)] == [10, 9, 8, 7]
 
 
