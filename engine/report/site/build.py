@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from engine.analysis.figures import Analysis, Outcome
-from engine.analysis.validation_figures import ValidationReport
-from engine.config.benchmark_file import Definition
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file, sync
-from engine.jury import Counts
 from engine.report.html.site import PublishedBenchmark, folder_of, site_pages
-from engine.report.site.transcripts import ChunkWriter, Transcripts
+from engine.report.site.transcripts import ChunkWriter, CountedBenchmark, write_transcripts
 from engine.report.writing import UnfinishedFolder, told_as_store_error
 from engine.store.reader import Reader
 
@@ -169,17 +165,6 @@ def _write_manifest(folder: Path, names: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedBenchmark:
-    """The results of a benchmark, before its transcripts are read."""
-
-    definition: Definition
-    analysis: Analysis
-    outcomes: Sequence[Outcome]
-    counts: Counts
-    validations: Sequence[ValidationReport] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class BuiltSite:
     files: int
     conversations: int
@@ -209,14 +194,7 @@ def _with_transcripts(
 ) -> PublishedBenchmark:
     home = folder_of(counted.definition.name)
     pieces = ChunkWriter(lambda name, text: folder.write(f"{home}/data/{name}", text))
-    count = Transcripts(
-        reader=reader,
-        benchmark=counted.definition.name,
-        outcomes={outcome.key: outcome for outcome in counted.outcomes},
-        metrics={metric.id: metric for metric in counted.definition.metrics},
-        counts=counted.counts,
-        targets=[result.target for result in counted.analysis.targets],
-    ).write(pieces)
+    count = write_transcripts(counted, reader, pieces)
     # the name depends on the data, so that a page always loads the data of its own site
     data = f"data-{pieces.digest}"
     folder.rename(f"{home}/data", f"{home}/{data}")

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
-from engine.analysis.figures import Outcome
-from engine.benchmark import ENDINGS, ConversationKey, Metric, Speaker
+from engine.analysis.figures import Analysis, Outcome
+from engine.analysis.validation_figures import ValidationReport
+from engine.benchmark import ENDINGS, Speaker
+from engine.config.benchmark_file import Definition
 from engine.display import clean
 from engine.jury import Counts, Jury, pass_words
 from engine.quotes import NO_QUOTE_FOUND, find_passage, why_not_found
@@ -105,67 +107,50 @@ _JUDGED: Final = "metric_id judge pass source present passed unscored justificat
 
 
 @dataclass(frozen=True, slots=True)
-class Transcripts:
-    """The published conversations of one benchmark."""
+class CountedBenchmark:
+    """The results of a benchmark, before its transcripts are read."""
 
-    reader: Reader
-    benchmark: str
-    outcomes: Mapping[ConversationKey, Outcome]
-    """The outcome of every conversation that the numbers rest on."""
-    metrics: Mapping[str, Metric]
+    definition: Definition
+    analysis: Analysis
+    outcomes: Sequence[Outcome]
     counts: Counts
-    targets: Sequence[str]
-    """In the order of the tables."""
+    validations: Sequence[ValidationReport] = ()
 
-    def write(self, pieces: ChunkWriter) -> int:
-        """Write all pieces, and return the number of conversations. Raises `StoreError`."""
-        index = _ConversationIndex(
-            self.targets, {metric: n for n, metric in enumerate(self.metrics)}
-        )
-        quotes = pieces.numbered(QUOTES)
-        transcripts = pieces.numbered(TRANSCRIPTS)
-        replayed = self._replayed()
-        all_conversations = conversations(
-            self.reader,
-            self.benchmark,
-            metrics=self.metrics,
-            counts=self.counts,
-            keys=self.outcomes.keys(),
-        )
-        for conversation in all_conversations:
-            key = conversation.take.key
-            outcome = self.outcomes[key]
-            earlier = self._earlier(key, conversation.take.seq) if key in replayed else []
-            published = {
-                **_published(conversation, self.counts.jury),
-                "passed": outcome.passed,
-                "unscored": outcome.unscored,
-                "stale": sorted(
-                    {*outcome.stale.take, *(w for v in outcome.stale.verdicts for w in v)}
-                ),
-                "earlier_takes": [_published(take, self.counts.jury) for take in earlier],
-            }
-            place = transcripts.add(clean_values(published))
-            number = index.add(conversation, outcome, place, is_replayed=bool(earlier))
-            for verdict in _that_count(conversation):
-                for quote in verdict.quotes:
-                    quotes.add([number, quote.turn or 0, clean(quote.text)])
-        pieces.add(INDEX, index.value(transcripts.close(), quotes.close()))
-        return len(index.rows)
 
-    def _replayed(self) -> Collection[ConversationKey]:
-        """The conversations that were played to their end more than once."""
-        ends = Counter(take.key for take in self.reader.takes(self.benchmark) if take.finished)
-        return {key for key, count in ends.items() if count > 1}
-
-    def _earlier(self, key: ConversationKey, counted: int) -> list[Conversation]:
-        """The finished takes that no longer count, the newest first."""
-        all_takes = takes(self.reader, self.benchmark, key, self.counts)
-        return [
-            conversation
-            for conversation in all_takes
-            if conversation.take.finished and conversation.take.seq != counted
+def write_transcripts(counted: CountedBenchmark, reader: Reader, pieces: ChunkWriter) -> int:
+    """Write the published conversations, and return their number. Raises `StoreError`."""
+    benchmark, jury = counted.definition.name, counted.counts.jury
+    outcomes = {outcome.key: outcome for outcome in counted.outcomes}
+    metrics = {metric.id: metric for metric in counted.definition.metrics}
+    targets = [result.target for result in counted.analysis.targets]
+    index = _ConversationIndex(targets, {metric: n for n, metric in enumerate(metrics)})
+    quotes, transcripts = pieces.numbered(QUOTES), pieces.numbered(TRANSCRIPTS)
+    ends = Counter(take.key for take in reader.takes(benchmark) if take.finished)
+    for conversation in conversations(
+        reader, benchmark, metrics=metrics, counts=counted.counts, keys=outcomes.keys()
+    ):
+        key = conversation.take.key
+        outcome = outcomes[key]
+        # finished takes that no longer count, the newest first
+        earlier = [
+            one
+            for one in (takes(reader, benchmark, key, counted.counts) if ends[key] > 1 else ())
+            if one.take.finished and one.take.seq != conversation.take.seq
         ]
+        published = {
+            **_published(conversation, jury),
+            "passed": outcome.passed,
+            "unscored": outcome.unscored,
+            "stale": sorted({*outcome.stale.take, *(w for v in outcome.stale.verdicts for w in v)}),
+            "earlier_takes": [_published(take, jury) for take in earlier],
+        }
+        place = transcripts.add(clean_values(published))
+        number = index.add(conversation, outcome, place, is_replayed=bool(earlier))
+        for verdict in _that_count(conversation):
+            for quote in verdict.quotes:
+                quotes.add([number, quote.turn or 0, clean(quote.text)])
+    pieces.add(INDEX, index.value(transcripts.close(), quotes.close()))
+    return len(index.rows)
 
 
 @dataclass(slots=True)
