@@ -19,8 +19,7 @@ from engine.config.secrets import Environment
 from engine.errors import InputError, Problem
 from engine.files import is_stream, open_regular, write_named
 from engine.report.hidden_keys import HIDDEN, spellings
-from engine.report.html.page import html_report
-from engine.report.html.view import GENERATOR, MOST_EVIDENCE, Evidence, evidence_of
+from engine.report.html.page import GENERATOR, MOST_EVIDENCE, Evidence, evidence_of, html_report
 from engine.store.reader import Reader
 
 _PAGE: Final = "results.html"

@@ -20,12 +20,13 @@ from engine.config.benchmark_file import Definition
 from engine.display import clean, plural
 from engine.report.html.page import (
     COMPARING,
+    MOMENT,
+    BenchmarkView,
     environment,
     lead_words,
     scripted_words,
     together_words,
 )
-from engine.report.html.view import MOMENT, BenchmarkView
 
 _MOST_ROWS: Final = 400
 """The most targets, over all benchmarks, on the first page: each takes some kilobytes."""

@@ -17,8 +17,7 @@ from jinja2 import UndefinedError
 
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
-from engine.report.html.page import environment, heads_turn, html_report
-from engine.report.html.view import Evidence
+from engine.report.html.page import Evidence, environment, heads_turn, html_report
 from tests.approval import approve, sentences_with
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 

@@ -19,7 +19,7 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.jury import Jury
 from engine.pipeline.results import counted_of
-from engine.report.html.view import evidence_of
+from engine.report.html.page import evidence_of
 from engine.report.site.build import MANIFEST
 from engine.report.site.transcripts import with_marked_passages
 from engine.store.database import open_store
