@@ -18,8 +18,8 @@ from engine.config.schema import secret_values
 from engine.config.secrets import Environment
 from engine.errors import InputError, Problem
 from engine.files import is_stream, open_regular, write_named
-from engine.report.hidden_keys import HIDDEN, spellings
 from engine.report.html.page import GENERATOR, MOST_EVIDENCE, Evidence, evidence_of, html_report
+from engine.report.writing import HIDDEN, spellings
 from engine.store.reader import Reader
 
 _PAGE: Final = "results.html"

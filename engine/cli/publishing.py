@@ -23,10 +23,9 @@ from engine.pipeline.results import counted_of
 from engine.pipeline.run import mirror_benchmark
 from engine.pipeline.validation import report_of, validations
 from engine.report.archive import archive_pieces, archived_files
-from engine.report.hidden_keys import hiding
 from engine.report.site.build import refuse_others, write_site
 from engine.report.site.transcripts import CountedBenchmark
-from engine.report.writing import refuse_ours, refuse_taken, write_file
+from engine.report.writing import hiding, refuse_ours, refuse_taken, write_file
 from engine.store.mirror import EditPolicy
 from engine.store.reader import Reader
 

@@ -25,7 +25,7 @@ from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.jury import Counts
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
-from engine.report.hidden_keys import Hide, hiding
+from engine.report.writing import Hide, hiding
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.spawning import EngineSettings
 from engine.store.integrity import lost_store

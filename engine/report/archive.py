@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from engine.errors import InputError, Problem
 from engine.files import read_regular
-from engine.report.hidden_keys import Hide
+from engine.report.writing import Hide
 
 MANIFEST: Final = "archive.json"
 VERSION: Final = 1

@@ -17,7 +17,7 @@ from engine.cli.command_line import parse
 from engine.facts import NoteKind, RunEnd
 from engine.jury import AskedConversations, Counts
 from engine.link import EngineState
-from engine.report.hidden_keys import HIDDEN, Hide, hiding
+from engine.report.writing import HIDDEN, Hide, hiding
 from engine.store.reader import Reader
 from tests.approval import approve, lines_with
 from tests.tui.theatre import BENCHMARK, JURY, Pilot, Theatre, on_screen, shell

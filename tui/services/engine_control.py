@@ -27,7 +27,7 @@ from engine.link import (
     order_for,
 )
 from engine.pipeline.order import PILOT_SCENARIOS, Order, PricedOrder
-from engine.report.hidden_keys import Hide, hiding
+from engine.report.writing import Hide, hiding
 from engine.store.tables import TakeCount
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen, QuitChoice

@@ -17,7 +17,7 @@ from textual.app import App
 from engine.display import clean
 from engine.errors import CrosswindError
 from engine.jury import Counts
-from engine.report.hidden_keys import Hide
+from engine.report.writing import Hide
 from engine.store.reader import Reader
 from engine.watch import Watch
 from tui.navigation import Navigator
