@@ -67,20 +67,17 @@ def test_a_silence_that_silences_nothing_is_told(place: Place) -> None:
     approve(told.err)
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ("lint_ignore: {m01: {near-mis: no}}\n", "did you mean `near-miss`?"),
-        ("lint_ignore: {m01: {near-miss: ''}}\n", "lint_ignore.m01.near-miss"),
-        ("lint_ignore: {m01: near-miss}\n", "benchmark.yaml:14:20: lint_ignore.m01"),
-        ("lint_ignor: {m01: {near-miss: no}}\n", "did you mean `lint_ignore`?"),
-    ],
-)
-def test_a_silence_that_cannot_be_read_is_told_with_its_place(
-    place: Place, lines: str, said: str
-) -> None:
-    silence(place, lines)
-    assert said in linted(place, code=2).err
+def test_a_silence_that_cannot_be_read_is_told_with_its_place(place: Place) -> None:
+    whole, told = place.benchmark.read_text("utf-8"), []
+    for lines in (
+        "lint_ignore: {m01: {near-mis: no}}\n",
+        "lint_ignore: {m01: {near-miss: ''}}\n",
+        "lint_ignore: {m01: near-miss}\n",
+        "lint_ignor: {m01: {near-miss: no}}\n",
+    ):
+        place.benchmark.write_text(whole + lines, "utf-8")
+        told.append(linted(place, code=2).err)
+    approve("".join(told))
 
 
 def test_written_metrics_leave_silences_where_they_are(place: Place) -> None:
