@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, base_id
 from engine.branches import Branch
@@ -15,8 +14,7 @@ from engine.errors import InputError, Problem
 from engine.store.reader import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class IdMatch:
+class IdMatch(NamedTuple):
     """A metric, scenario or conversation that an id names."""
 
     benchmark: str
@@ -125,15 +123,9 @@ def require_begun(reader: Reader, benchmark: str) -> None:
 def _not_found(reader: Reader, text: str, benchmark: str | None) -> Problem:
     if benchmark is not None:
         require_begun(reader, benchmark)
-    nothing = f"there is nothing with the id {text!r}"
-    within = reader.find_ids_within(f"__{text}", NEAR) if _is_text(text) else []
-    for _, found, kind in within:
-        if kind == "conversation" and ConversationKey.parse(found).target_id == text:
-            hint = f"`crosswind show {found}` shows a conversation of it"
-            return Problem(f"{nothing}, as this is a target", hint=hint)
     near = _nearest_id(reader, text, benchmark)
     hint = f"did you mean {near}?" if near else "`crosswind search` finds by words"
-    return Problem(nothing, hint=hint)
+    return Problem(f"there is nothing with the id {text!r}", hint=hint)
 
 
 def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:

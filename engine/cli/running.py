@@ -158,7 +158,7 @@ def prepare_demo(arguments: DemoCommand) -> PreparedRun:
 def prepare_run(arguments: RunCommand) -> PreparedRun:
     """The run that the arguments describe, with its gates. Raises `InputError`."""
     session = replace(
-        open_session(arguments.workspace, arguments.config),
+        open_session(arguments.workspace),
         anew=arguments.anew,
         workers=arguments.workers or 0,
     )

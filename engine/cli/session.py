@@ -178,12 +178,11 @@ class Session:
         return [info.at_work if info.name in at_work else info for info in infos]
 
 
-def open_session(place: Path | None, config: Path | None = None) -> Session:
-    """The workspace that is or holds `place`, or the current folder, with its own configuration or
-    this one. Raises `InputError`."""
+def open_session(place: Path | None) -> Session:
+    """The workspace that is or holds `place`, or the current folder. Raises `InputError`."""
     workspace = find_workspace(place or Path.cwd())
-    path = config or workspace.config_path
-    return Session(workspace, load_config(path, environment=Environment(workspace.root)))
+    environment = Environment(workspace.root)
+    return Session(workspace, load_config(workspace.config_path, environment=environment))
 
 
 def open_to_read(place: Path | None) -> Session:

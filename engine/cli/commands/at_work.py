@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from pathlib import Path
 from typing import ClassVar, Final
 
 from engine.benchmark import Stage
@@ -73,7 +72,6 @@ class RunCommand(CliCommand):
         "ID", "run this target only, also one that was parked; may be repeated"
     )
     anew: bool = flag("start over if the store is gone, even though files hold earlier results")
-    config: Path | None = option("FILE", "read this instead of config.yaml", type=Path)
     spent: float | None = option(
         "USD",
         "after a kill: what all runs have cost by now, as the provider's page says",
