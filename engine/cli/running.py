@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os.path import lexists
@@ -67,50 +67,44 @@ NAMED: Final = 3
 """The most benchmarks whose files are named."""
 
 
+_MADE: Final = {
+    Stage.GEN_METRICS: ("benchmark.yaml", "the metrics; what you change there counts"),
+    Stage.GEN_SCENARIOS: ("scenarios.json", "the scenarios; what you change there counts"),
+}
+_SHOWN: Final = {
+    Stage.GEN_METRICS: "a metric",
+    Stage.GEN_SCENARIOS: "a scenario, as it is played",
+    Stage.SIMULATE: "a conversation",
+}
+
+
 def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
     """A line for each thing to look at after `--until`, and the command that continues."""
     on = partial(command_line, workspace=session.workspace.root)
+    yield f"stopped after {last}, as `--until` asked. Look at what it made:"
+    steps: list[tuple[str, str]] = []
     with session.reader_or_empty() as reader:
-        yield f"stopped after {last}, as `--until` asked. Look at what it made:"
-        steps = list(_files_to_look_at(session, reader, order.benchmarks, last, on))
+        named = order.benchmarks[:NAMED] if last in _MADE else ()
+        for name in named:
+            file, words = _MADE[last]
+            path = session.workspace.definition_path(name).with_name(file)
+            steps.append((str(path.relative_to(session.workspace.root)), words))
+        for name in named:
+            ahead = ahead_of(session, name, reader)
+            then = " before anything follows" if ahead.required else " or reject, if you like"
+            if ahead.to_review:
+                steps.append((on(f"review {name}"), f"{ahead.to_review:,} to approve{then}"))
+        if (unit := _first_id(reader, order.benchmarks, last)) is not None:
+            shown = _SHOWN.get(last, "a conversation with its verdicts")
+            steps.append((on(f"show {unit}"), shown))
+    if last in {Stage.SIMULATE, Stage.EVALUATE}:
+        steps.append((on(""), "all of them, in the app"))
+    if last in {Stage.EVALUATE, Stage.AGGREGATE}:
+        steps.append((on("results"), "pass rates, and which differences are significant"))
     width = max((len(what) for what, _ in steps), default=0)
-    for what, why in steps:
-        yield f"  {what.ljust(width)}   {why}"
+    yield from (f"  {what.ljust(width)}   {why}" for what, why in steps)
     if last is not Stage.AGGREGATE:
         yield f"then `{on('run')}` goes on from there"
-
-
-def _files_to_look_at(
-    session: Session, reader: Reader, names: Sequence[str], last: Stage, on: Callable[[str], str]
-) -> Iterator[tuple[str, str]]:
-    files = {
-        Stage.GEN_METRICS: ("benchmark.yaml", "the metrics; what you change there counts"),
-        Stage.GEN_SCENARIOS: ("scenarios.json", "the scenarios; what you change there counts"),
-    }
-    if last in files:
-        file, words = files[last]
-        for name in names[:NAMED]:
-            path = session.workspace.definition_path(name).with_name(file)
-            yield str(path.relative_to(session.workspace.root)), words
-        for name in names[:NAMED]:
-            ahead = ahead_of(session, name, reader)
-            if ahead.to_review:
-                words = f"{ahead.to_review:,} to approve or reject, if you like"
-                if ahead.required:
-                    words = f"{ahead.to_review:,} to approve before anything follows"
-                yield on(f"review {name}"), words
-    unit = _first_id(reader, names, last)
-    if unit is not None:
-        shown = {
-            Stage.GEN_METRICS: "a metric",
-            Stage.GEN_SCENARIOS: "a scenario, as it is played",
-            Stage.SIMULATE: "a conversation",
-        }
-        yield on(f"show {unit}"), shown.get(last, "a conversation with its verdicts")
-    if last in {Stage.SIMULATE, Stage.EVALUATE}:
-        yield on(""), "all of them, in the app"
-    if last in {Stage.EVALUATE, Stage.AGGREGATE}:
-        yield on("results"), "pass rates, and which differences are significant"
 
 
 def _first_id(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
