@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from crosswind.packages import foreign_package
+from crosswind import foreign_package
 
 
 def main() -> None:
