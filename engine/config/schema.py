@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -68,6 +68,21 @@ from engine.local_models import content_digest, is_file_name, model_file
 from engine.people import ReviewMode
 from engine.scripted import Pace
 from engine.trust import NOWHERE, Permission, beginning_of
+
+
+def _whole(default: int, *, least: int, most: int) -> Any:
+    expected = f"a whole number from {least} to {most}"
+    return Field(default=default, ge=least, le=most, description=expected)
+
+
+def _flag(*, default: bool) -> Any:
+    return Field(default=default, description="true or false")
+
+
+def _section(shape: Callable[[], object]) -> Any:
+    """One that may be left out, or left empty."""
+    return Field(default_factory=shape, description="keys and values")
+
 
 _NAMED_BY_SOURCE: Final = frozenset({OFFLINE, *APPLICATIONS})
 
@@ -150,11 +165,9 @@ class ModelSpec(Shape):
         default_factory=dict, description="names of headers, each with text"
     )
     """Headers of each request, kept as secret as the key; `${NAME}` is looked up in them."""
-    params: ConfigSection[Params] = Field(default_factory=Params, description="keys and values")
+    params: ConfigSection[Params] = _section(Params)
     """Parameters of each request. Those that you leave out are not sent."""
-    extra_body: ConfigSection[Mapping[str, Any]] = Field(
-        default_factory=dict, description="keys and values"
-    )
+    extra_body: ConfigSection[Mapping[str, Any]] = _section(dict)
     """Further keys for the body of each request, sent as they are. `${NAME}` is looked up in them
     as in keys."""
     slots: int | None = Field(
@@ -325,7 +338,7 @@ class Target(ModelSpec):
 
     call: Call | None = Field(default=None, description="`package.module:function`")
     """For `source: python`: the function that replies; the workspace's folder is searched first."""
-    processes: int = Field(default=4, ge=1, le=256, description="a whole number from 1 to 256")
+    processes: int = _whole(4, least=1, most=256)
     """For `source: python`: the most processes that run it, each with one call at a time."""
 
     @property
@@ -370,24 +383,22 @@ class Condition(Shape):
 class ConcurrencySettings(Shape):
     """How many rows of each stage are worked on at once."""
 
-    gen_scenarios: int = Field(
-        default=5, ge=1, le=10_000, description="a whole number from 1 to 10000"
-    )
+    gen_scenarios: int = _whole(5, least=1, most=10_000)
     """Metrics whose scenarios are written at once, and variants that are rewritten."""
-    simulate: int = Field(default=10, ge=1, le=10_000, description="a whole number from 1 to 10000")
+    simulate: int = _whole(10, least=1, most=10_000)
     """Conversations that are played at once."""
-    evaluate: int = Field(default=20, ge=1, le=10_000, description="a whole number from 1 to 10000")
+    evaluate: int = _whole(20, least=1, most=10_000)
     """Conversations that are judged at once."""
 
 
 class RunSettings(Shape):
     """How a run behaves where the command line does not say otherwise."""
 
-    force: bool = Field(default=False, description="true or false")
+    force: bool = _flag(default=False)
     """Do everything again, as `--force`."""
-    dry_run: bool = Field(default=False, description="true or false")
+    dry_run: bool = _flag(default=False)
     """Count calls and ask no model anything, as `--dry-run`."""
-    verbose: bool = Field(default=False, description="true or false")
+    verbose: bool = _flag(default=False)
     """Accepted because ImpactBench's files have it; it changes nothing."""
     budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
@@ -397,9 +408,7 @@ class RunSettings(Shape):
     conversations are begun only as far as they can be finished. A server that ignores `max_tokens`,
     charges more than its price or bills failed attempts can pass it by what the calls under way
     then cost too much."""
-    concurrency: ConfigSection[ConcurrencySettings] = Field(
-        default_factory=ConcurrencySettings, description="keys and values"
-    )
+    concurrency: ConfigSection[ConcurrencySettings] = _section(ConcurrencySettings)
     """The most rows at once. A provider that allows less gets fewer calls."""
     first_word_seconds: float = Field(
         default=300, ge=1, le=1_800, description="seconds, from 1 to 1800"
@@ -411,20 +420,18 @@ class RunSettings(Shape):
 class GenerationSettings(Shape):
     """How many scenarios, turns and samples each metric gets."""
 
-    scenarios_per_metric: int = Field(
-        default=3, ge=1, le=999, description="a whole number from 1 to 999"
-    )
+    scenarios_per_metric: int = _whole(3, least=1, most=999)
     """Base scenarios of each metric. More of them make results surer; more samples hardly do."""
-    turns: int = Field(default=6, ge=1, le=200, description="a whole number from 1 to 200")
+    turns: int = _whole(6, least=1, most=200)
     """The most messages of the person; the target answers each."""
-    num_samples: int = Field(default=1, ge=1, le=1_000, description="a whole number from 1 to 1000")
+    num_samples: int = _whole(1, least=1, most=1_000)
     """How often each conversation is played; 2 or more show how consistent a target is."""
 
 
 class EvaluationSettings(Shape):
     """How finished conversations are judged."""
 
-    passes: int = Field(default=1, ge=1, le=9, description="a whole number from 1 to 9")
+    passes: int = _whole(1, least=1, most=9)
     """How often each judge is asked about a conversation."""
 
 
@@ -441,9 +448,9 @@ class ValidationSettings(Shape):
 class CheckSettings(Shape):
     """Cheap extra calls that check finished conversations; none by default."""
 
-    groups: bool = Field(default=False, description="true or false")
+    groups: bool = _flag(default=False)
     """Whether a model guesses the demographic group from the user's messages alone."""
-    landmarks: bool = Field(default=False, description="true or false")
+    landmarks: bool = _flag(default=False)
     """Whether a model says of each reached landmark if the user model carried it out."""
     model: ShortName | None = Field(
         default=None, description="a name in `models`, or a target's id"
@@ -460,9 +467,7 @@ class CheckSettings(Shape):
 class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
-    run: ConfigSection[RunSettings] = Field(
-        default_factory=RunSettings, description="keys and values"
-    )
+    run: ConfigSection[RunSettings] = _section(RunSettings)
     """How a run behaves: its budget and its concurrency."""
     user_model: UserModel = Field(
         description="the keys of the model that plays the user: `model`, `source`, …"
@@ -478,24 +483,20 @@ class Config(Shape):
     )
     """Several judges instead of `evaluator_model`: each judges every conversation, the majority
     counts, and a tie is unscored."""
-    evaluation: ConfigSection[EvaluationSettings] = Field(
-        default_factory=EvaluationSettings, description="keys and values"
-    )
+    evaluation: ConfigSection[EvaluationSettings] = _section(EvaluationSettings)
     """How often each judge is asked."""
     generator_model: ModelSpec | None = Field(
         default=None, description="the keys of the model that writes metrics and scenarios"
     )
     """Writes metrics and scenarios. Left out, the user model writes them."""
-    generation: ConfigSection[GenerationSettings] = Field(
-        default_factory=GenerationSettings, description="keys and values"
-    )
+    generation: ConfigSection[GenerationSettings] = _section(GenerationSettings)
     """How many scenarios, turns and samples."""
     demographics: ConfigSection[Mapping[Words, Several[Words]]] = Field(
         default_factory=dict, description="axes, each with a list of values"
     )
     """Every scenario is rewritten for each combination of these values, so that people of different
     groups are in the same situation. Without any, each scenario has a single variant."""
-    perfunctory: bool = Field(default=False, description="true or false")
+    perfunctory: bool = _flag(default=False)
     """Whether the person types hastily, with short messages, typos and half sentences."""
     landmarks: bool = Field(
         default=True,
@@ -509,9 +510,7 @@ class Config(Shape):
     )
     """What happens to conversations in which the user model did not do its part: `flag` marks and
     counts them, `invalidate` makes them unscored, `off` does not check."""
-    checks: ConfigSection[CheckSettings] = Field(
-        default_factory=CheckSettings, description="keys and values"
-    )
+    checks: ConfigSection[CheckSettings] = _section(CheckSettings)
     """Cheap extra calls that check finished conversations."""
     review: GivenReview = Field(
         default=ReviewMode.OPTIONAL, description="`required`, `optional` or `off`"
@@ -523,9 +522,7 @@ class Config(Shape):
     )
     """What people's labels do: `compare` only compares the judges with them, `vote` makes each a
     further vote, `overrule` lets only them count where there are any."""
-    validation: ConfigSection[ValidationSettings] = Field(
-        default_factory=ValidationSettings, description="keys and values"
-    )
+    validation: ConfigSection[ValidationSettings] = _section(ValidationSettings)
     """How validation runs are read."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")
     """The models that are measured, each with an `id` of its own."""
