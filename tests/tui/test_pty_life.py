@@ -126,7 +126,7 @@ def test_a_run_survives_what_its_terminals_go_through(root: Path) -> None:
         assert holder is not None
         assert holder.pid is not None
         os.kill(holder.pid, signal.SIGKILL)
-        eyes.see("lost")
+        eyes.see("the engine was killed")
         terminal.press("\x03")
         assert terminal.read_to_the_end() == 0
         assert modes(terminal.shown) == TO_BEGIN_WITH
