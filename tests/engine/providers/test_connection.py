@@ -20,14 +20,19 @@ from engine.providers.http.connection import (
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import CLOSED, ConnectionFailedError, OnBody
 from tests.engine.providers.answers import (
+    ALL,
     BROKEN,
     CHUNKED,
     NOT_HTTP,
     NOT_WHOLE,
     RESET,
+    SEGMENTATIONS,
     UNTIL_CLOSED,
     WHOLE,
+    Outcome,
+    outcomes,
     packed,
+    stale_answers,
 )
 from tests.engine.providers.loopback import (
     HEAD,
@@ -44,6 +49,7 @@ from tests.engine.providers.loopback import (
     serving,
     sized,
 )
+from tests.waiting import PATIENCE_S
 
 
 async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | Failure]]:
@@ -332,3 +338,15 @@ def test_members_that_hold_nothing_are_passed_over() -> None:
     _, [ear] = asyncio.run(asked(saying(packed(b"gzip", members))))
     assert isinstance(ear, Ear)
     assert ear.body == WORDS
+
+
+@pytest.mark.exhaustive
+def test_every_answer_is_read_to_its_end_or_refused_in_whatever_pieces_it_comes() -> None:
+    found = asyncio.run(outcomes(ConnectionPool, PATIENCE_S))
+    assert len(found) == len(ALL) * len(SEGMENTATIONS)
+    assert {case: outcome for case, outcome in found.items() if outcome is not Outcome.RIGHT} == {}
+
+
+@pytest.mark.parametrize("idle", [True, False], ids=["idle", "at once"])
+def test_an_answer_to_nothing_is_never_taken_for_that_to_the_next_request(idle: bool) -> None:
+    assert asyncio.run(stale_answers(ConnectionPool, 50, idle=idle)) == 0
