@@ -22,7 +22,7 @@ from engine.identity import digest
 from engine.local_models import model_file
 from engine.providers.accounts import Accounts
 from engine.providers.batches.queue import BatchLedger, ModelBatches
-from engine.providers.capabilities import ModelCapabilities, Step
+from engine.providers.capabilities import CapabilityMemory, ModelCapabilities, Step
 from engine.providers.endpoint import (
     Application,
     AsWritten,
@@ -252,26 +252,18 @@ def tier_of(spec: ModelSpec) -> str | None:
     return tier if isinstance(tier, str) else None
 
 
-class StoredMemory:
-    """Remembers across runs, in the store, what each model turned out not to accept."""
+def stored_memory(reader: Reader, tell: Callable[[LearnedRow], None]) -> CapabilityMemory:
+    """Remembers across runs, in the store, what each model turned out not to accept. A write is
+    not awaited: a lost row costs one more refusal."""
+    known = {
+        model: ModelCapabilities(Step(step), dropped)
+        for model, (step, dropped) in reader.learned().items()
+    }
 
-    def __init__(self, reader: Reader, tell: Callable[[LearnedRow], None]) -> None:
-        self._learned = {
-            model: ModelCapabilities(Step(step), dropped)
-            for model, (step, dropped) in reader.learned().items()
-        }
-        self._tell = tell
+    def keep(model: str, learned: ModelCapabilities) -> None:
+        tell(LearnedRow(model=model, step=learned.step, dropped=tuple(sorted(learned.dropped))))
 
-    def recall(self, model: str) -> ModelCapabilities:
-        """As `CapabilityMemory`."""
-        return self._learned.get(model, ModelCapabilities())
-
-    def learn(self, model: str, learned: ModelCapabilities) -> None:
-        """As `CapabilityMemory`. The write is not awaited: a lost row costs one more refusal."""
-        self._learned[model] = learned
-        self._tell(
-            LearnedRow(model=model, step=learned.step, dropped=tuple(sorted(learned.dropped)))
-        )
+    return CapabilityMemory(known, keep)
 
 
 # Endpoints whose requests a worker agent makes, which looks up the keys itself

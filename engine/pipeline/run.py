@@ -31,9 +31,9 @@ from engine.pipeline.models import (
     ModelOpener,
     Models,
     Opener,
-    StoredMemory,
     caller_words,
     settings_rows,
+    stored_memory,
 )
 from engine.pipeline.order import Order, PriceRange, cut_off_words
 from engine.pipeline.planner import CENT, RUN_BUDGET, WORKSPACE_BUDGET, Planner
@@ -156,7 +156,7 @@ class Pipeline:
             clock=self.clock,
             retry_policy=self.retry_policy
             or RetryPolicy(first_token_s=self.config.run.first_word_seconds),
-            memory=StoredMemory(self.reader, self.store.tell),
+            memory=stored_memory(self.reader, self.store.tell),
             agents=self.agents,
         )
         environment = Environment(self.workspace.root, self.environ)

@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, Final, Protocol
 
 from engine.errors import CrosswindError, StopRequested
-from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
+from engine.providers.capabilities import CapabilityMemory
 from engine.providers.endpoint import Application, Wire, address
 from engine.providers.exchange import CallResult
 from engine.providers.failures import Cause
@@ -379,7 +379,7 @@ class Accounts:
         self.most_at_once = most_at_once
         self.clock = clock or Clock()
         self.retry_policy = retry_policy or RetryPolicy()
-        self.memory = memory or InMemoryCapabilities()
+        self.memory = memory or CapabilityMemory()
         self.prices = Prices()
         self.throttle = StartThrottle()
         self.stoppable = StoppableWaits()

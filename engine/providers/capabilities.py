@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from engine.providers.attempts import Meaning, beside_the_request, classify, meaning_of
 from engine.providers.failures import Cause, Failure, FailureKind
@@ -45,29 +45,23 @@ class ModelCapabilities:
         return ModelCapabilities(step, self.dropped | other.dropped, room)
 
 
-class CapabilityMemory(Protocol):
-    """Stores what was learned, by a name for the model and its address."""
+@dataclass(slots=True)
+class CapabilityMemory:
+    """What was learned, by a name for the model and its address."""
+
+    known: dict[str, ModelCapabilities] = field(default_factory=dict)
+    keep: Callable[[str, ModelCapabilities], None] | None = None
+    """Called with all that is known of a model when more of it is learned."""
 
     def recall(self, model: str) -> ModelCapabilities:
         """Return what is known; for an unknown model, that it supports everything."""
-        ...
+        return self.known.get(model, ModelCapabilities())
 
     def learn(self, model: str, learned: ModelCapabilities) -> None:
         """Replace what is known of a model."""
-        ...
-
-
-class InMemoryCapabilities:
-    """Keeps it while the process lives."""
-
-    def __init__(self) -> None:
-        self._learned: dict[str, ModelCapabilities] = {}
-
-    def recall(self, model: str) -> ModelCapabilities:
-        return self._learned.get(model, ModelCapabilities())
-
-    def learn(self, model: str, learned: ModelCapabilities) -> None:
-        self._learned[model] = learned
+        self.known[model] = learned
+        if self.keep is not None:
+            self.keep(model, learned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.protocols.responses import ResponsesDialect
 from engine.providers.redaction import Redactor, secret_parts
-from engine.providers.sender import OnNote, Sender
+from engine.providers.sender import Call, OnNote, Sender
 from engine.providers.served_model import ExpectedModel
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -142,16 +142,18 @@ class RealModel(ReportingModel):
                 endpoint.application,
             )
         ask = self._ask(messages, schema, seed, extra.values)
-        reply = await self.sender.send(
+        request = Call(
+            self.sender,
             account,
             ask,
             headers,
             Redactor(secrets),
-            destination=destination,
-            on_text=on_text,
-            on_attempt=self.on_attempt,
-            batch=self._batch(key, {**self.sender.dialect.headers(ask), **headers}, seed),
+            on_text,
+            self.on_attempt,
+            destination,
+            self._batch(key, {**self.sender.dialect.headers(ask), **headers}, seed),
         )
+        reply = await request.run()
         where = None if endpoint.application is None else endpoint.application.session_from
         is_first = not any(message.role is MessageRole.ASSISTANT for message in messages)
         if where is not None and is_first and reply.session is None:

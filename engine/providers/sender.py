@@ -69,7 +69,7 @@ OnNote = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends the requests of one model."""
+    """What all calls to one model are sent by."""
 
     label: str
     base_url: str
@@ -103,28 +103,10 @@ class Sender:
         may differ."""
         return self.hide.hidden(f"{self.base_url} {model}")
 
-    async def send(
-        self,
-        account: Account,
-        ask: ChatRequest,
-        headers: Mapping[str, str],
-        redact: Redactor,
-        *,
-        destination: RequestDestination | None = None,
-        on_text: OnText | None,
-        on_attempt: OnAttempt | None,
-        batch: BatchTransport | None = None,
-    ) -> Reply:
-        """Return the reply. `destination` is for workers that send requests instead of this
-        process, `batch` for calls that are made in batches. Raises `ModelError`, and
-        `StopRequested` where it waits at a stop."""
-        call = _Call(self, account, ask, headers, redact, on_text, on_attempt, destination, batch)
-        return await call.run()
-
 
 @dataclass(slots=True)
-class _Call:
-    """A call in progress."""
+class Call:
+    """A call in progress: a request that is sent until it has a reply or has failed."""
 
     sender: Sender
     account: Account
@@ -134,7 +116,9 @@ class _Call:
     on_text: OnText | None
     on_attempt: OnAttempt | None
     destination: RequestDestination | None = None
+    """For workers that send requests instead of this process."""
     batch: BatchTransport | None = None
+    """For calls that are made in batches."""
     guess: Adaptation | None = None
     """Learned from a refusal without a stated reason; kept if it turns out to help."""
     _guessed_from_prose: bool = False
@@ -152,6 +136,7 @@ class _Call:
         return self.account.model(self.ask.model)
 
     async def run(self) -> Reply:
+        """Return the reply. Raises `ModelError`, and `StopRequested` where it waits at a stop."""
         accounts = self.sender.accounts
         retries = RetryState(
             self._retry_policy,
