@@ -11,7 +11,6 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Final
 
 from tests.protocol_server.server import ProtocolServer
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ProtocolServer(_settings(options), port=options.port) as server:
         _say(str(server.port))
         signal.sigwait(_ENDING)
-        _say(json.dumps(asdict(server.counters)))
+        _say(json.dumps(server.counters.as_json()))
     return 0
 
 

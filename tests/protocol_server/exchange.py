@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Final
 
 from tests.protocol_server.answers import (
@@ -90,7 +90,7 @@ def _look_up(service: Service, request: Request, channel: Channel) -> None:
     rejection = None
     match request.method, request.path:
         case "GET", path if path == COUNTERS_PATH:
-            channel.respond(200, _JSON, encoded(asdict(service.counters())))
+            channel.respond(200, _JSON, encoded(service.counters().as_json()))
         case "POST", path if path == RESET_PATH:
             service.reset()
             channel.respond(200, _JSON, b"{}")

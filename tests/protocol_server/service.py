@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from tests.protocol_server.faults import Plan, Rule, Strike
@@ -57,6 +57,9 @@ class Counters:
     @property
     def clients(self) -> Sequence[int]:
         return sorted(+self.by_client)
+
+    def as_json(self) -> dict[str, object]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def cleared(self) -> Counters:
         """Begin anew; what is going on now stays counted."""
