@@ -21,9 +21,8 @@ from tests.recount.said import contradictions, sentences, untrue
 from tui.results.leaderboard import says_rows
 
 KINDS = {
-    "crossed": Made(4, 4, 3),
+    "crossed": Made(4, 4, 4, gap=0.8),
     "uncrossed": Made(8, 4, 3, crossed=False),
-    "a gap": Made(2, 2, 12, gap=0.8),
 }
 
 
@@ -63,7 +62,7 @@ class Recounted:
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param("uncrossed", marks=pytest.mark.long), "crossed", "a gap"]
+    scope="module", params=[pytest.param("uncrossed", marks=pytest.mark.long), "crossed"]
 )
 def recounted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
