@@ -15,7 +15,6 @@ from engine.analysis.findings import (
     answer,
     findings,
     legend,
-    marks_mean,
     rate_cell,
     size_words,
 )
@@ -65,9 +64,7 @@ def detailed_results(analysis: Analysis, page: TableLayout = NARROW_LAYOUT) -> s
     parts = [*_head(analysis, page)]
     for finding in findings(analysis):
         parts += _wrapped(str(finding), page.width, "  ")
-    parts += wrap(_legend([analysis]), page.width)
-    if analysis.family.size:
-        parts += wrap(marks_mean(analysis), page.width)
+    parts += wrap(f"{_legend([analysis])} · among {analysis.family}", page.width)
     return "\n".join([*parts, *section_lines(sections(analysis), page)])
 
 
