@@ -24,7 +24,7 @@ from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tui.results.leaderboard import heat, says_rows, standing_rows
 from tui.results.sections import section_rows, sections_rows
 
-MANY: Final = 30
+MANY: Final = 16
 
 
 def one_value() -> Analysis:
@@ -62,7 +62,7 @@ CASES: Final = {
     no_verdict: "a: 4 of 4 unscored (not judged yet 4)",
     cannot_tell: f"a: 4 of 4 unscored ({min(ANSWERED)} 4)",
     one_scenario: "not tested: 4 comparisons over a single scenario",
-    many_targets: "none of 466 comparisons is significant",
+    many_targets: "none of 137 comparisons is significant",
 }
 
 
