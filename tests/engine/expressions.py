@@ -20,7 +20,8 @@ _USES: Final = frozenset({"search", "match", "fullmatch", "sub", "findall", "fin
 _ONCE: Final = frozenset({"search", "match", "fullmatch"})
 _SAMPLES: Final = {"DIGIT": "1", "SPACE": " ", "WORD": "a", "NOT_SPACE": "a", "NOT_WORD": "-"}
 _MOST: Final = 30
-_IMPORTS_RE: Final = re.compile(rb"^\s*import re$", re.MULTILINE)
+_IMPORTS_RE: Final = re.compile(r"^\s*import re$", re.MULTILINE)
+_USE: Final = re.compile(rf"\b(\w+)\.({'|'.join(sorted(_USES))})\b")
 
 
 @cache
@@ -28,7 +29,7 @@ def expressions() -> Mapping[str, re.Pattern[Any]]:
     """By the module and the name of each, or what it says where it has none."""
     found: dict[str, re.Pattern[Any]] = {}
     for place, path in _paths().items():
-        if not _IMPORTS_RE.search(path.read_bytes()):
+        if not _IMPORTS_RE.search(path.read_text("utf-8")):
             continue
         tree = _nodes(path)
         found |= {f"{place} {text}": one for text, one, _ in _unnamed(tree)}
@@ -165,14 +166,12 @@ def uses() -> dict[str, str]:
     at the first place; `finditer` where it may look for all of them."""
     ways: dict[str, set[str]] = {}
     for place, path in _paths().items():
-        tree = _nodes(path)
-        for text, _, way in _unnamed(tree):
-            ways.setdefault(f"{place} {text}", set()).add(way)
-        for node in tree:
-            if isinstance(node, ast.Attribute) and node.attr in _USES:
-                of = node.value
-                name = of.id if isinstance(of, ast.Name) else getattr(of, "attr", "")
-                ways.setdefault(name, set()).add(node.attr)
+        code = path.read_text("utf-8")
+        if _IMPORTS_RE.search(code):
+            for text, _, way in _unnamed(_nodes(path)):
+                ways.setdefault(f"{place} {text}", set()).add(way)
+        for name, way in _USE.findall(code):
+            ways.setdefault(name, set()).add(way)
     found = {}
     for key in expressions():
         name = key if " " in key else key.rpartition(".")[2]

@@ -14,15 +14,8 @@ from tests.killing.case import (
     Death,
     Whole,
     die_and_finish,
-    kill_at_random,
     play_whole,
 )
-
-RANDOM_KILLS: Final = 1
-SEED: Final = 4
-SLACK: Final = 5.0
-"""How many times as long a restart may take to its first call as the first start of the same
-workspace, which the same machine made moments before."""
 
 NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     "starting": ("locking", "locked", "migrating", "migrated", "binding", "bound"),
@@ -74,14 +67,3 @@ def test_so_does_one_on_scripted_models(tmp_path: Path, whole_offline: Whole) ->
     deaths = [Death(moment=moment) for moment in OFFLINE]
     report = die_and_finish(tmp_path / "workspace", whole_offline, deaths)
     assert (report.kills, report.lost) == (len(OFFLINE), 0)
-
-
-def test_a_run_that_is_killed_at_random_moments_loses_nothing_and_asks_nothing_twice(
-    tmp_path: Path, whole: Whole
-) -> None:
-    report = kill_at_random(tmp_path, whole, RANDOM_KILLS, SEED)
-    assert report.kills >= RANDOM_KILLS
-    assert report.acknowledged > 0
-    assert (report.lost, report.asked_twice) == (0, 0)
-    assert report.beside_first
-    assert min(report.beside_first) < SLACK
