@@ -115,11 +115,8 @@ WITHIN = {
     "screens/conversation.py": {"label"},
     "text/blocks.py": {"laid.block"},
     "text/ink.py": {"fill"},
-    "results/text.py": {"cell"},
-    "screens/problems.py": {"passing"},  # a count
     "screens/scenario.py": {"label", "state"},
     "state/verdicts.py": {"result"},  # counts
-    "state/workers.py": {"room", "host_room"},  # cells
     "widgets/grids.py": {"row"},
     "text/plot.py": {"curve"},
     "widgets/target_board.py": {"stage", "target"},
