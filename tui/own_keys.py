@@ -28,6 +28,7 @@ MOST: Final = 5
 EVERYWHERE: Final = "everywhere"
 LISTS: Final = "lists and texts"
 _MODIFIERS: Final = ("ctrl", "alt", "shift")
+_HINT: Final = "write `f`, `F`, `F2`, `Ctrl+F`, `Alt+F`, `Space` or `?` in quotes"
 _SAME: Final = {
     "ctrl+h": "backspace",
     "ctrl+i": "tab",
@@ -122,26 +123,12 @@ def _keys_of(
     for at in places:
         written = document.value(at)
         number = isinstance(written, int) and not isinstance(written, bool)
-        text = str(written) if number else written
-        key = key_of(text) if isinstance(text, str) else None
+        key = key_of(str(written)) if number or isinstance(written, str) else None
         if key is not None:
             yield key, at
-        elif isinstance(text, str):
-            problems.append(
-                document.problem(at, f"`{quotable(text)}` is no key", hint=_hint_text(text))
-            )
         else:
-            what = f"expected a key, found {kind_of(written)}"
-            problems.append(document.problem(at, what, hint="put it in quotes"))
-
-
-def _hint_text(text: str) -> str:
-    modifier, _, rest = text.casefold().rpartition("+")
-    if modifier == "shift" and len(rest) == 1:
-        return f"write `{rest.upper()}`"
-    known = [word for key in _named_keys() for word in (key_name(key), key.capitalize())]
-    meant = did_you_mean(rest or text, known)
-    return meant if meant.startswith("did") else "write `f`, `F`, `F2`, `Ctrl+F`, `Alt+F`, `Space`"
+            found = f"`{quotable(written)}`" if isinstance(written, str) else kind_of(written)
+            problems.append(document.problem(at, f"expected a key, found {found}", hint=_HINT))
 
 
 @cache
