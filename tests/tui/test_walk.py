@@ -101,7 +101,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("y", "Nothing has failed")
         one.press("}", "24 judged")
 
-        one.press("i", "an id or the name of a metric")
+        one.press("i", "A part of an id")
         one.press("m01_s001_v01__holds\r", "__holds", "because", gone="Esc closes")
 
         # what a model wrote, and the conversations once more, blind
