@@ -307,7 +307,12 @@ class Navigator:
 
     def ask_id(self) -> None:
         """Ask for a metric, scenario or conversation by its id, and open it."""
-        self._ask("commands", self._run_command, self._shell(), ())
+
+        def open_found(chosen: PaletteCommand | None) -> None:
+            if chosen is not None:
+                chosen.act()  # at once: the next key is meant for what it opens
+
+        self._ask("commands", open_found, self._shell(), ())
 
     def _run_command(self, chosen: PaletteCommand | None) -> None:
         if chosen is not None:
