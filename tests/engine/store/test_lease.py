@@ -139,18 +139,29 @@ def test_another_process_of_its_number_or_of_an_earlier_boot_is_not_taken_for_an
 
 def test_an_engine_on_another_machine_is_seen_by_its_heartbeat(tmp_path: Path) -> None:
     path = tmp_path / "crosswind.db"
-    with open_store(path) as first:
-        write(first, note())
-        moved_away(path)
-        beat = "UPDATE lease SET beats = beats + 1, heartbeat = 0"  # whatever its clock says
-        timer = threading.Timer(0.4, changed, [path, beat])
-        timer.start()
+    with open_store(path) as ended:
+        write(ended, note())
+        left = lease_row(path) or ()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"INSERT INTO lease VALUES ({', '.join('?' * len(left))})", left)
+    moved_away(path)
+    ended_too = threading.Event()
+
+    def beat() -> None:
+        while not ended_too.wait(0.1):  # whatever its clock says
+            changed(path, "UPDATE lease SET beats = beats + 1, heartbeat = 0")
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
         with pytest.raises(WorkspaceBusyError, match="on elsewhere since"):
             open_store(path, watch_s=LONG_S)
-        timer.join()
-        with open_store(path, watch_s=0.3) as store:
-            assert writer_of(path) is not None
-            assert write(store, note()) == [2]
+    finally:
+        ended_too.set()
+        beating.join()
+    with open_store(path, watch_s=0.3) as store:
+        assert writer_of(path) is not None
+        assert write(store, note()) == [2]
 
 
 def test_an_engine_whose_store_was_taken_over_writes_no_more_and_says_so(tmp_path: Path) -> None:
