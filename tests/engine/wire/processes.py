@@ -14,9 +14,12 @@ from tests.engine.wire.workplace import VARIABLES
 _SOURCE: Final = Path(__file__).parents[3]
 PATIENCE_S: Final = 300.0
 _HURRIED: Final = """
-from functools import partial
-from engine.providers import accounts
-accounts.RetryPolicy = partial(accounts.RetryPolicy, tries=2, first_pause_s=0.05, refused_s=0.1)
+from dataclasses import fields
+from engine.providers.retry import RetryPolicy
+hurried = {"tries": 2, "first_pause_s": 0.05, "refused_s": 0.1}
+RetryPolicy.__init__.__defaults__ = tuple(
+    hurried.get(each.name, each.default) for each in fields(RetryPolicy)
+)
 from engine.doctor import preflight
 assert preflight.LONGEST_S > 1
 preflight.LONGEST_S = 1.0
