@@ -22,11 +22,18 @@ from engine.analysis.figures import (
     RepeatAgreement,
     TargetResult,
 )
-from engine.analysis.number_words import agreement_subject, coefficient, points, points_interval
+from engine.analysis.number_words import (
+    agreement_subject,
+    coefficient,
+    p_value_words,
+    points,
+    points_interval,
+)
 from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.checks import CheckKind, FaultKind, UserAuditMode
 from engine.display import joined_names, percent, plural, span
+from engine.statistics.paired import ERROR_RATE
 from engine.statistics.ranks import RankRange
 from engine.statistics.rates import ENOUGH_BENCHMARKS
 
@@ -236,7 +243,8 @@ def _main_pairs(analysis: Analysis) -> Iterator[Finding]:
         elif sure:
             yield Finding(Certainty.SIGNIFICANT, on + _in_order(sure))
         if listed := _listed_open(pairs):
-            yield Finding(Certainty.OPEN, f"may be chance: {on}{_in_order(listed)}")
+            named = _in_order(listed, family=analysis.family.size)
+            yield Finding(Certainty.OPEN, f"may be chance: {on}{named}")
 
 
 def _listed_open(pairs: Sequence[Comparison]) -> list[Comparison]:
@@ -247,9 +255,10 @@ def _listed_open(pairs: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def _in_order(pairs: Sequence[Comparison], *, sized: bool = True) -> str:
+def _in_order(pairs: Sequence[Comparison], *, sized: bool = True, family: int = 0) -> str:
     """`a > b by 89 points [57 to 100] · > c by 42 [13 to 72] · b > c by 47 [15 to 79]`, or without
-    sizes `a > b, > c, b > c`."""
+    sizes `a > b, > c, b > c`. Pairs that only a `family` of so many keeps from being significant
+    say so: `(p = .02 alone, not among 17)`."""
     parts: list[str] = []
     for left, of_left in groupby(_greater_first(pairs), key=lambda pair: pair.left):
         for number, pair in enumerate(of_left):
@@ -259,7 +268,9 @@ def _in_order(pairs: Sequence[Comparison], *, sized: bool = True) -> str:
             ends = points_interval(pair.low, pair.high)
             name = "" if number else f"{left} "
             size = f" by {unit} {ends}".rstrip() if sized else ""
-            parts.append(f"{name}{_sign(pair)} {pair.right}{size}")
+            is_alone = family and pair.p is not None and pair.p <= ERROR_RATE
+            alone = f" ({p_value_words(pair.p)} alone, not among {family:,})" if is_alone else ""
+            parts.append(f"{name}{_sign(pair)} {pair.right}{size}{alone}")
     return (" · " if sized else ", ").join(parts)
 
 
