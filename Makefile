@@ -41,7 +41,7 @@ demo-real: $(STAMP) ## watch a small language model on this machine beside the s
 	@$(BIN)/python -c 'import xllamacpp' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local]'
 	@$(BIN)/crosswind demo --real --yes || test $$? -eq 3
 
-# three at once: on two cores 51 s where two take 59 and four 54, as each worker collects all tests
+# three at once: on two quiet cores 45 s where two take 48, as each worker collects all tests
 quick: $(STAMP) ## the tests for daily work: no process, no terminal, no app, no run, and none that tries very many cases
 	$(BIN)/pytest --numprocesses 3 --dist worksteal -m "not process and not app and not run and not exhaustive and not alone and not long"
 
