@@ -228,12 +228,12 @@ class LiveState:
         return self._stalls.of(target, self.now.seconds)
 
     def blockers(self, width: int, height: int) -> list[Line]:
-        """Who makes the calls, and what holds the run up until somebody acts, on a screen of so
+        """What holds the run up until somebody acts, and who makes the calls, on a screen of so
         many cells and rows."""
         room = max(width - 1, 1)
         return [
-            *worker_lines(self.now.board, room),
             *blocker_lines(self.now.board, room, FEW if height < LOW else AT_MOST),
+            *worker_lines(self.now.board, room, height // 8 - 1),
         ]
 
     def waits(self) -> tuple[Line, Line]:

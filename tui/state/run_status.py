@@ -507,12 +507,28 @@ _HELD: Final = {EngineState.PAUSED, EngineState.RUNNING, EngineState.DRAINING}
 """States in which a problem is not final."""
 
 
-def worker_lines(board: Board | None, width: int) -> list[Line]:
-    """One line for all workers that make the calls in place of the engine; none without any."""
+SILENT: Final = 5.0
+"""Seconds without a report after which a worker is marked."""
+
+
+def worker_lines(board: Board | None, width: int, most: int) -> list[Line]:
+    """A line for all workers that make the calls in place of the engine, and one each for the first
+    `most` of them, the silent ones first; none without any."""
     if board is None or not board.agents:
         return []
-    line = [Piece(" ⇄  ", Ink.MUTED), Piece(workers_words(board.agents))]
-    return [fitted_line([*line, Piece("  `crosswind status` lists them", Ink.MUTED)], width)]
+    heading = [Piece(" ⇄  ", Ink.MUTED), Piece(workers_words(board.agents))]
+    if len(board.agents) > most:
+        heading.append(Piece("  `crosswind status` lists them", Ink.MUTED))
+    silent_first = sorted(board.agents, key=lambda one: (-int(one.heard_s), one.host, one.name))
+    # the name last: what a worker does is not to be cut for a long one
+    each = [
+        [
+            Piece(f"    {one.words}  ", Ink.WARN if one.heard_s >= SILENT else Ink.MUTED),
+            Piece(f"{one_line(one.name)} on {one_line(one.host)}"),
+        ]
+        for one in silent_first[:most]
+    ]
+    return [fitted_line(line, width) for line in [heading, *each]]
 
 
 def wait_line(board: Board | None, stall: str | None, targets: Collection[str]) -> Line:
