@@ -17,8 +17,10 @@ from tests.tui.theatre import BENCHMARK, METRIC, Theatre, moved
 from tui.state.benchmark_summary import (
     BenchmarkWork,
     MetricPasses,
+    metric_lines,
     next_line,
     stale_line,
+    weakest_first,
     weakest_line,
     weakest_metric,
 )
@@ -60,6 +62,11 @@ def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> Non
     assert found is not None
     assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
     approve(said(weakest_line(found, 100)))
+    metrics = weakest_first(ScoreCounts({}, (), passes), INFO)
+    for width in (100, 30):
+        lines = metric_lines(metrics, width)
+        approve("\n".join("".join(piece.text for piece in line) for line in lines))
+        assert max(map(length, lines)) <= width
     gone = {cell("three", HOLDS): PassCount(0, 9), cell("one", ("m09", HOLDS[1])): PassCount(0, 9)}
     assert weakest_metric(ScoreCounts({}, (), gone), INFO) is None
     equal = {cell("one", HOLDS): PassCount(1, 2), cell("one", FLATTERS): PassCount(3, 6)}

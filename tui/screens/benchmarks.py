@@ -36,11 +36,13 @@ from tui.state.benchmark_summary import (
     MetricPasses,
     description_lines,
     failures_of,
+    metric_lines,
     next_line,
     rate_whiskers,
     stale_line,
     to_review,
     waiting_for_a_judge,
+    weakest_first,
     weakest_line,
     weakest_metric,
 )
@@ -359,8 +361,21 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             *gap,
             *_file_lines(info),
             *self._stages(info),
+            *gap,
+            *self._metrics(info, width),
         ]
         return [fitted_line(line, width) for line in lines]
+
+    def _metrics(self, info: BenchmarkInfo, width: int) -> list[Line]:
+        """How each metric stands; nothing where the weakest is the only one."""
+        scores = self._scores.of(info.name)
+        metrics = [] if scores is None else weakest_first(scores, info)
+        if len(metrics) < 2:
+            return []
+        return [
+            _rule("metrics", "pass rate over all targets, the weakest first", width),
+            *metric_lines(metrics, width),
+        ]
 
     def _stages(self, info: BenchmarkInfo) -> list[Line]:
         """How far each stage is: nothing before the first row, one line once all is done."""

@@ -46,8 +46,13 @@ class MetricPasses(NamedTuple):
 
 
 def weakest_metric(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | None:
-    """The metric that passes least often, of those with the same rate the one with most rows; None
-    before anything is scored. What the benchmark no longer has counts for nothing."""
+    """The metric that passes least often; None before anything is scored."""
+    return next(iter(weakest_first(scores, info)), None)
+
+
+def weakest_first(scores: ScoreCounts, info: BenchmarkInfo) -> list[MetricPasses]:
+    """The scored metrics, of those with the same rate the one with most rows first. What the
+    benchmark no longer has counts for nothing."""
     # metrics written by a run after the benchmark was read are in the store only
     metrics = info.metrics or scores.metrics
     targets = {target.id for target in info.targets}
@@ -61,9 +66,7 @@ def weakest_metric(scores: ScoreCounts, info: BenchmarkInfo) -> MetricPasses | N
         MetricPasses(metrics[metric_id], passed[metric_id], scored[metric_id])
         for metric_id in scored
     ]
-    return min(
-        tallies, key=lambda tally: (tally.rate, -tally.scored, tally.metric.id), default=None
-    )
+    return sorted(tallies, key=lambda tally: (tally.rate, -tally.scored, tally.metric.id))
 
 
 def newest_failure(scores: ScoreCounts, info: BenchmarkInfo, metric: Metric) -> VerdictRow | None:
@@ -102,6 +105,22 @@ def weakest_line(weakest_metric: MetricPasses, width: int) -> Line:
     details = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
     room = max(width - length([*head, *details]), MEANINGFUL)
     return fitted_line([*head, Piece(shorten(name, room), Ink.STRONG), *details], width)
+
+
+def metric_lines(metrics: Sequence[MetricPasses], width: int) -> list[Line]:
+    """How often each metric passed over all targets, its name in what is left of the width."""
+    rates = [f"{percent(one.rate)} of {one.scored:,}" for one in metrics]
+    cells = max(map(cell_len, rates), default=0) + 6
+    names = [one_line(one.metric.name) for one in metrics]
+    name_width = max(min(max(map(cell_len, names), default=0), width - cells), MEANINGFUL)
+    return [
+        [
+            Piece(f" {TRACK_SIGNS[one.metric.track]} ", Ink.MUTED),
+            Piece(pad(shorten(name, name_width), name_width)),
+            Piece(pad(rate, cells - 3, right=True), Ink.STRONG),
+        ]
+        for one, name, rate in zip(metrics, names, rates, strict=True)
+    ]
 
 
 def stale_line(stale: Mapping[int, str]) -> Line | None:

@@ -523,7 +523,7 @@ def worker_lines(board: Board | None, width: int, most: int) -> list[Line]:
     # the name last: what a worker does is not to be cut for a long one
     each = [
         [
-            Piece(f"    {one.words}  ", Ink.WARN if one.heard_s >= SILENT else Ink.MUTED),
+            Piece(f"    {one_line(one.words)}  ", Ink.WARN if one.heard_s >= SILENT else Ink.MUTED),
             Piece(f"{one_line(one.name)} on {one_line(one.host)}"),
         ]
         for one in silent_first[:most]
