@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,15 @@ def test_a_process_that_cannot_be_looked_up_is_not_taken_for_gone() -> None:
         other = replace(here, pid=child.pid, began="then")
         assert state_of_process(other, here) is ProcessState.ALIVE
         assert not send(signal.SIGKILL, other)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/bin/ps").exists(), reason="there is no /bin/ps")
+def test_ps_tells_everybody_the_same_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for zone in ("Asia/Tokyo", "America/New_York"):
+        monkeypatch.setenv("TZ", zone)
+        began = f"{_began_by_ps(os.getpid())} +0000"
+        told.append(datetime.strptime(began, "%a %b %d %H:%M:%S %Y %z"))
+    # on Linux ps computes it from the uptime, and may round it otherwise a moment later
+    assert abs(told[0] - told[1]) <= timedelta(seconds=2)

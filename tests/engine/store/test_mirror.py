@@ -252,7 +252,7 @@ def test_what_came_while_the_files_were_written_is_not_said_to_be_in_them(store:
 # What people do
 
 
-@pytest.mark.parametrize("name", ["scenarios.json", SCORES])
+@pytest.mark.parametrize("name", ["scenarios.json", CONVERSATIONS, SCORES, "results.json"])
 def test_a_file_that_a_person_changed_is_left_and_ours_stands_beside_it(
     store: Store, folder: Path, name: str
 ) -> None:
@@ -269,6 +269,31 @@ def test_a_file_that_a_person_changed_is_left_and_ours_stands_beside_it(
     (folder / name).unlink()
     assert mirror(store, results=[1]).kept == []
     assert not (folder / f"{name}.crosswind").exists()
+
+
+def test_files_of_another_tool_are_left_and_what_a_killed_process_left_is_not(
+    store: Store, folder: Path
+) -> None:
+    (folder / SCORES).parent.mkdir(parents=True)
+    (folder / SCORES).write_text("[1]")
+    (folder / "runs/steady/.conversations.json.tmp").write_text("half of an earlier one")
+    filled(store)
+    assert len(mirror(store).kept) == 1
+    assert (folder / SCORES).read_text() == "[1]"
+    assert not list(folder.rglob("*.tmp"))
+
+
+def test_scenarios_that_were_read_after_they_were_changed_are_ours_again(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    mirror(store)
+    place = folder / "scenarios.json"
+    place.write_text("[]")
+    digest = blake2b(place.read_bytes(), digest_size=16).hexdigest()
+    run(store.set_mirrored({f"benchmarks/{BENCHMARK}/scenarios.json": digest}))
+    assert mirror(store).kept == []
+    assert len(read(place)) == 2
 
 
 def test_a_changed_file_is_kept_without_a_word_or_written_anew_where_that_is_asked_for(
@@ -401,11 +426,14 @@ def test_a_crash_between_writing_and_remembering_makes_no_file_foreign(
     assert not (folder / ".crosswind-moves").exists()
 
 
-def test_a_run_folder_that_is_a_link_is_refused(store: Store, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", ["runs", "runs/steady"])
+def test_a_run_folder_that_is_a_link_is_refused(
+    store: Store, folder: Path, tmp_path: Path, linked: str
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    folder.mkdir(parents=True)
-    (folder / "runs").symlink_to(elsewhere)
+    (folder / linked).parent.mkdir(parents=True)
+    (folder / linked).symlink_to(elsewhere)
     filled(store)
     with pytest.raises(InputError, match="is a symbolic link"):
         mirror(store)
@@ -425,8 +453,9 @@ def test_a_file_that_is_a_link_is_not_written_through(
 
 
 def test_a_target_that_cannot_name_a_folder_is_refused(store: Store) -> None:
-    with pytest.raises(InputError, match="cannot name a folder"):
-        mirror(store, targets=[TargetName("../up", "m")])
+    for name in ("../up", "a/b", "", ".."):
+        with pytest.raises(InputError, match="cannot name a folder"):
+            mirror(store, targets=[TargetName(name, "m")])
 
 
 def test_a_place_that_cannot_be_written_is_named(store: Store, folder: Path) -> None:

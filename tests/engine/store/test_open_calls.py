@@ -15,7 +15,7 @@ from engine.store.writer import SPARE, TOO_MUCH, OpenCalls
 from tests.engine.store.building import note, run, write
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_no_call_is_sent_that_the_sum_on_disk_does_not_cover(seed: int) -> None:
     draw, calls = random.Random(seed), OpenCalls()
     waiting, sent, ended = list[float](), list[float](), list[float]()

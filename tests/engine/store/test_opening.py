@@ -169,7 +169,7 @@ def test_a_change_that_this_program_does_not_know_is_of_a_newer_one(path: Path) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("version", [1, 3, 7, SCHEMA_VERSION - 1])
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 def test_an_older_store_is_whole_and_is_read_as_a_migrated_copy(path: Path, version: int) -> None:
     of_version(path, version)
     before = path.read_bytes()
@@ -239,19 +239,22 @@ open_store(Path(sys.argv[1]))
 """
 
 
-def test_a_store_whose_update_is_killed_is_of_the_old_version(path: Path) -> None:
+@pytest.mark.parametrize(("moment", "version"), [("migrating", 1), ("migrated", SCHEMA_VERSION)])
+def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
+    path: Path, moment: str, version: int
+) -> None:
     of_version(path, 1)
     child = subprocess.run(
         [sys.executable, "-c", KILLED_IN_A_STEP, str(path)],
-        env={**os.environ, "CROSSWIND_TEST_KILL_AT": "migrating"},
+        env={**os.environ, "CROSSWIND_TEST_KILL_AT": moment},
         check=False,
         cwd=Path(__file__).parents[3],
     )
     assert child.returncode == -signal.SIGKILL
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        assert ("lease",) not in tables.fetchall()
+        assert (("lease",) in tables.fetchall()) is (version == SCHEMA_VERSION)
     with open_store(path) as store:
         assert write(store, note()) == [2]
 
@@ -281,18 +284,26 @@ def test_a_store_that_lost_its_log_is_opened_and_that_is_said(path: Path) -> Non
 ACKNOWLEDGED = "-acknowledged"
 
 
-def test_a_store_whose_engine_was_killed_says_nothing_of_it(path: Path) -> None:
-    with open_store(killed(path, ACKNOWLEDGED)) as store:
+@pytest.mark.parametrize("more", [(), (ACKNOWLEDGED,)])
+def test_a_store_whose_engine_was_killed_says_nothing_of_it(
+    path: Path, more: tuple[str, ...]
+) -> None:
+    with open_store(killed(path, *more)) as store:
         assert store.warnings == ()
         assert store.reader.last_seq() == 2
 
 
-def test_of_a_store_that_lost_its_log_it_is_said_how_much_that_held(path: Path) -> None:
-    crashed = killed(path, ACKNOWLEDGED, notes=3)
+@pytest.mark.parametrize(("notes", "told"), [(1, "the last row is"), (3, "the last 3 rows are")])
+def test_of_a_store_that_lost_its_log_it_is_said_how_much_that_held(
+    path: Path, notes: int, told: str
+) -> None:
+    crashed = killed(path, ACKNOWLEDGED, notes=notes)
     crashed.with_name("crashed.db-wal").unlink()
     with open_store(crashed) as store:
         [warning] = store.warnings
-    assert "the last 3 rows are missing, and" in warning
+    assert f"{told} missing, and" in warning
+    with open_store(crashed) as again:
+        assert again.warnings == ()
 
 
 FRAME = 24 + 16384
@@ -324,7 +335,9 @@ def test_a_log_that_holds_less_than_was_acknowledged_is_told_and_left_as_it_is(
     assert log.read_bytes() == before
 
 
-@pytest.mark.parametrize("said", ["", "other 0 99", "9" * 5000], ids=lambda said: said[:9])
+@pytest.mark.parametrize(
+    "said", ["", "nonsense", "other 0 99", "\0" * 60, "9" * 5000], ids=lambda said: said[:9]
+)
 def test_what_does_not_say_what_was_acknowledged_is_passed_over(path: Path, said: str) -> None:
     crashed = killed(path, ACKNOWLEDGED)
     crashed.with_name(f"crashed.db{ACKNOWLEDGED}").write_text(said)

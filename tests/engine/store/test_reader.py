@@ -79,16 +79,16 @@ def test_each_kind_of_row_becomes_its_fact(store: Store) -> None:
 
 
 def test_pages_of_facts_leave_nothing_out_and_repeat_nothing(store: Store) -> None:
-    limit = 3
     for number in range(3):
         seq = play(store, key(sample=number))
         write(store, note(), state(str(number), State.DONE), verdict(seq, passed=True), attempt())
-    found: list[Fact] = []
-    while page := store.reader.facts(found[-1].seq if found else 0, limit):
-        assert len(page) <= limit
-        found += page
-    assert found == store.reader.facts(0)
-    assert [fact.seq for fact in found] == list(range(1, store.reader.last_seq() + 1))
+    for limit in (1, 2, 3, 5, 100):
+        found: list[Fact] = []
+        while page := store.reader.facts(found[-1].seq if found else 0, limit):
+            assert len(page) <= limit
+            found += page
+        assert found == store.reader.facts(0)
+        assert [fact.seq for fact in found] == list(range(1, store.reader.last_seq() + 1))
 
 
 class Interrupted(Connection):

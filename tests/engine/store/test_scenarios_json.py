@@ -65,14 +65,17 @@ def test_a_persona_may_be_called_user_persona_and_both_are_kept(path: Path) -> N
             [
                 without("persona", id="a", user_persona="Of the other name."),
                 row(id="b", user_persona="Longer.", demographic=None),
+                without("demographic", id="c"),
             ]
         )
     )
-    [only, both], _ = read_scenarios(path, turns=4, metrics=["m01"])
+    [only, both, of_nobody], _ = read_scenarios(path, turns=4, metrics=["m01"])
     approve((only.persona, both.persona))
     assert both.extra == {"user_persona": "Longer."}
-    assert both.demographic == {}
+    assert both.demographic == of_nobody.demographic == {}
     approve(only.extra)
+    path.write_text("[]")
+    assert read_scenarios(path, turns=4, metrics=["m01"]) == ([], [])
 
 
 def test_a_landmark_beyond_the_last_turn_is_a_warning(path: Path) -> None:

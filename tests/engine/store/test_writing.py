@@ -107,10 +107,14 @@ def test_what_was_told_in_vain_is_raised_by_close(tmp_path: Path) -> None:
         store.close()
 
 
-def test_a_closed_store_refuses_rows(tmp_path: Path) -> None:
+def test_a_closed_store_has_written_what_was_told_and_refuses_rows(tmp_path: Path) -> None:
     store = open_store(tmp_path / "crosswind.db")
+    for number in range(2000):
+        store.tell(note(str(number)))
     store.close()
     store.close()
+    with closing(open_reader(store.path)) as reader:
+        assert reader.last_seq() == 2000
     with pytest.raises(StoreError, match="is closed"):
         store.tell(note())
     with pytest.raises(StoreError, match="is closed"):
