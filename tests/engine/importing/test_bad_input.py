@@ -14,7 +14,14 @@ import pytest
 
 from engine.errors import InputError
 from engine.importing import source
-from engine.importing.source import _DECODER, _QUICK_DECODER, Source, SourceFiles, read_rows
+from engine.importing.source import (
+    _DECODER,
+    _QUICK_DECODER,
+    Source,
+    SourceFiles,
+    read_object,
+    read_rows,
+)
 from tests.approval import approve
 from tests.engine.importing.building import (
     Ours,
@@ -36,6 +43,7 @@ def cut(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "said", "taken"),
     [
+        (b"  \n\n", "conversations.json: is empty; expected JSON", 0),
         (b'{"a": 1}', "expected a JSON array, [...], found an object", 0),
         (b"[ ", "this is not JSON: expecting value (was the file cut off?)", 0),
         (cut(GOOD), "(was the file cut off?)", 1),
@@ -50,6 +58,9 @@ def cut(text: str) -> bytes:
         (GOOD.encode() + b"]", "this is not JSON: extra data", 2),
         (GOOD.replace("0.5", "NaN", 1).encode(), "NaN is not JSON; expected a number or null", 0),
         (b"[" * 200_000, "values are nested more than 50 deep", 0),
+        (GOOD.encode("utf-16-be"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)", 0),
+        (b"[" + b"9" * 5000 + b"]", "a number", 0),
+        (GOOD.encode().replace(b'"id"', b"id", 1), "this is not JSON: expecting property name", 0),
     ],
 )
 def test_a_broken_file_says_where_and_the_rows_before_that_come_in(
@@ -301,6 +312,20 @@ def test_a_file_that_is_too_large_is_not_read(
     (tmp_path / "one.json").write_bytes(b" " * ((1 << 20) + 1))
     with pytest.raises(InputError, match=r"one.json: cannot be read: it has more than 1 MB"):
         read_by(tmp_path)(tmp_path / "one.json")
+
+
+def test_a_broken_small_file_says_where(tmp_path: Path) -> None:
+    for content, said in (
+        (b" \n", "one.json: is empty; expected JSON"),
+        ('{"a": 1}'.encode("utf-16"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)"),
+        (b'{"a":\n"\xe9"}', "one.json:2: byte 0xe9 is not UTF-8 (save the file as UTF-8)"),
+        (b'{"a": 1', "(was the file cut off?)"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a":' * 100_000, "values are nested"),
+    ):
+        with pytest.raises(InputError) as told:
+            read_object(tmp_path / "one.json", content)
+        assert said in str(told.value)
 
 
 def test_what_the_quick_decoder_takes_is_the_same_to_the_other_one() -> None:

@@ -86,6 +86,34 @@ def test_a_sample_is_a_conversation_of_each_of_its_scores(
     assert take_in(path, *words)[1]["benchmarks"][0]["unchanged"] == 5
 
 
+def test_each_conversation_of_a_sample_has_its_words_and_no_other_has_them(
+    ours: Ours, take_in: TakeIn, tmp_path: Path
+) -> None:
+    """Nor does a description of methods claim what models of a log were told."""
+    config = ours.root / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("gpt-x", "mockllm-model"), "utf-8")
+    other = [*TALK[:2], message("assistant", "It is 4.", metadata={"served_by": "elsewhere"})]
+    scores = {"one": "C", "two": "I"}
+    samples = [sample(1, scores), sample(2, scores, other), sample(3, scores)]
+    archive(tmp_path / "log.eval", header(), samples)
+    assert take_in(tmp_path / "log.eval", "--metric", "one", "--metric", "two")[0] == 0
+    said = {}
+    with ours.reader() as reader:
+        for take in reader.takes("sums"):
+            messages = reader.messages(take.seq)
+            said[take.key.scenario_id] = [(one.text, one.served_by) for one in messages]
+    talk = [(one["content"], None) for one in TALK[1:]]
+    assert said == {
+        f"{number}.{name}": [talk[0], ("It is 4.", "elsewhere")] if number == 2 else talk
+        for number in (1, 2, 3)
+        for name in scores
+    }
+    methods = crosswind(ours.root, "results", "--methods", code=0).out
+    assert "mockllm" in methods
+    assert "told the" not in methods
+    assert "by unknown" not in methods
+
+
 def test_a_dimension_of_an_auditor_is_taken_by_name_and_read_as_a_person_says(
     ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
@@ -345,7 +373,9 @@ def test_scores_are_read_as_inspect_reads_them_and_the_rest_is_counted(
     approve(report["benchmarks"][0]["notes"])
 
 
-@pytest.mark.parametrize(("encoding", "version"), [("utf-16-be", 2), ("utf-8", 3)])
+@pytest.mark.parametrize(
+    ("encoding", "version"), [("utf-8-sig", 2), ("utf-16", 2), ("utf-16-be", 2), ("utf-8", 3)]
+)
 def test_logs_with_marks_of_a_short_lived_version_and_of_any_name_are_read(
     encoding: str, version: int, ours: Ours, take_in: TakeIn, tmp_path: Path
 ) -> None:
@@ -359,7 +389,7 @@ def test_logs_with_marks_of_a_short_lived_version_and_of_any_name_are_read(
     assert name.startswith("task-")
     assert load_definition(ours.root / f"benchmarks/{name}/benchmark.yaml").title == "评测一"
     path.write_bytes(b"\xff\xfe{\x00\x00\xd8")
-    approve(take_in(path)[2])
+    assert take_in(path)[2] == f"crosswind: {path}: is not the utf-16-le it says it is\n"
 
 
 def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: TakeIn, ours: Ours) -> None:

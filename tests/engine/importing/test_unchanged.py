@@ -131,9 +131,12 @@ CHANGES: dict[str, Callable[[Theirs, Ours], object]] = {
     "a verdict was lost": change_store("DELETE FROM verdict"),
     "a call was lost": change_store("DELETE FROM attempt"),
     "what a call used was corrected": change_store("UPDATE attempt SET input_tokens = 1"),
-    "its note is damaged": change_store(
-        "UPDATE mirrored SET digest = '{\"rows\": 1}' WHERE path GLOB '*imported/*'"
-    ),
+    **{
+        f"its note is {damaged}": change_store(
+            f"UPDATE mirrored SET digest = '{damaged}' WHERE path GLOB '*imported/*'"
+        )
+        for damaged in ("{", "[]", "7", '{"rows": 1}')
+    },
     "it was forgotten": change_store("DELETE FROM mirrored WHERE path GLOB '*imported/*'"),
     "a file fewer": lambda theirs, _: theirs.scores.unlink(),
 }
