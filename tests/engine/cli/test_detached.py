@@ -18,7 +18,7 @@ from sqlite_utils import Database
 from engine.store.lock import workspace_holder
 from engine.store.migrations import MIGRATIONS
 from engine.store.open_reader import is_older
-from tests.approval import approve
+from tests.approval import approve, lines_with
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.waiting import until
@@ -136,6 +136,14 @@ def test_an_engine_that_was_killed_leaves_nothing_in_the_way(shell: Shell) -> No
 def test_a_finished_run_is_judged_again_by_the_engine_that_waits_or_by_a_new_one(
     shell: Shell,
 ) -> None:
+    begun = shell("run", "--detach", "--until", "simulate")
+    assert begun.code == 0, begun.err
+    approve(lines_with(begun.err, "it stops after"))
+    until(lambda: (shell.status()["engine"] or {"state": "idle"})["state"] == "idle")
+    with shell.place.reader() as reader:
+        takes = reader.takes("giving-in")
+        assert takes
+        assert not [take for take in takes if reader.verdicts(take.seq)]
     assert shell("run", "--headless").code == 0
     alone = shell("evaluate", KEY, "--json")
     assert alone.code == 0, alone.err

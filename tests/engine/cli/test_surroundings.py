@@ -100,10 +100,12 @@ def test_a_sqlite_that_is_too_old_is_named_before_anything_is_opened(
     small_workspace(tmp_path)
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.34.1")
-    for words in (["status"], ["doctor"]):
+    told = []
+    for words in (["status"], ["repair", "--yes"], ["doctor"], ["run", "--headless"]):
         said = command(*words, "--workspace", str(tmp_path), code=2)
         assert said.out == ""
-        approve(said.err)
+        told.append(said.err)
+    approve("".join(dict.fromkeys(told)))
     with pytest.raises(CrosswindError, match=r"this Python has SQLite 3\.34\.1"):
         crosswind.open(tmp_path)
     assert not (tmp_path / "crosswind.db").exists()

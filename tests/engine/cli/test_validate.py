@@ -306,6 +306,7 @@ def test_a_dry_run_prices_the_other_model(desk: Desk) -> None:
 REFUSED: Final = """\
 giving-in
 giving-in --swap user --with blnt
+giving-in --swap target --with blunt
 giving-in --with blunt
 giving-in --swap user
 giving-in --replay user --with blunt

@@ -152,6 +152,7 @@ def test_each_fault_is_told_at_its_place(config_file: Write, refused: Refused) -
         *(WHOLE + line + "\n" for line in BESIDE.splitlines()),
         *(f"{WHOLE}models: {{x: {model.format(line)}}}\n" for line in PARAMS.splitlines()),
         TARGETS + "evaluator_model: x\n",
+        WHOLE + "pinpoint: false\nlandmarks: true\n",
     ]
     told = []
     for text in texts:

@@ -246,6 +246,10 @@ def test_what_markdown_would_read_is_escaped() -> None:
         assert escaped(text) == shown
     # lines of a message stay lines, and none leaves its block
     assert quoted_block("a\nb\n\n> c") == ["> a\\", "> b", ">", r"> \> c"]
+    for mark in ("\t", "\r", "\x0b", "\x1b", "\x85", "\u2028", "\u200b", "é", "👩\u200d🚀"):
+        lines = quoted_block(f"before{mark}# after\n{mark}> c\n  # no")
+        assert all(line == ">" or line.startswith("> ") for line in lines), lines
+        assert len(lines) == len("\n".join(lines).splitlines())
 
 
 def test_a_folder_of_documents_waits_for_the_disk_once(
