@@ -438,7 +438,7 @@ def _of_all(analysis: Overall) -> Iterator[Finding]:
 
 
 def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
-    """A caution where targets were not scored in the same benchmarks."""
+    """Cautions where targets were not scored in the same benchmarks, or not compared on all."""
     lacking = {
         target.target: analysis.missing_benchmarks(target, track)
         for target in analysis.targets
@@ -453,6 +453,22 @@ def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
             f"({'; '.join(lists[:FEW])}{more}): their rates answer different questions, each pair "
             "is compared on the benchmarks that both have, and there are no ranks",
             f"{metrics_of(track)}: targets were not scored in the same benchmarks",
+        )
+    every = set(analysis.benchmarks_on(track))
+    lacks = {
+        target.target: set(analysis.missing_benchmarks(target, track))
+        for target in analysis.targets
+    }
+    fewer = [
+        pair
+        for pair in analysis.compared(track)
+        if (pair.benchmarks or 0) < len(every - lacks[pair.left] - lacks[pair.right])
+    ]
+    if fewer:
+        yield Finding(
+            Certainty.CAUTION,
+            f"{metrics_of(track)}: {plural(len(fewer), 'pair')} of targets compared without a "
+            "benchmark in which they share fewer than two scenarios",
         )
 
 

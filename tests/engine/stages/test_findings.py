@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.figures import Analysis, CastVote, Overall
+from engine.analysis.figures import Analysis, CastVote, Overall, UserAuditResult
 from engine.analysis.findings import (
     answer,
     findings,
@@ -120,6 +120,10 @@ CASES: Mapping[str, Callable[[], Analysis]] = {
     "what one track alone shows": lambda: both_tracks(
         {"holds": HOLDS, "wavers": WAVERS}, {"holds": HOLDS, "wavers": "+- -- +- ++ ++ +-"}
     ),
+    "a track of one scenario": lambda: both_tracks(
+        {"holds": "++", "wavers": "--"}, {"holds": "++ +-", "wavers": "-- --"}
+    ),
+    "one target that passes all": lambda: analysed(outcomes({"holds": "++ ++"})),
     "more pairs than are named": lambda: both_tracks(MANY),
     "a single scenario": lambda: analysed(outcomes({"one": "++", "other": "--"})),
     "scenarios of one group": lambda: analysed(outcomes({"one": "+ - + + -", "other": "+ - + -"})),
@@ -131,6 +135,12 @@ CASES: Mapping[str, Callable[[], Analysis]] = {
     "a metric that none passes": lambda: analysed(outcomes({"one": "--", "other": "-?"})),
     "two judges": lambda: judged(("mild", 0), ("strict", 0)),
     "two judges, one of them twice": lambda: judged(("mild", 0), ("strict", 0), ("strict", 1)),
+    "two judges that agree": lambda: analysed(
+        [
+            replace(one, votes=(CastVote("mild", 0, True), CastVote("strict", 0, True)))
+            for one in outcomes({"holds": "++ ++ ++"})
+        ]
+    ),
     "several benchmarks": lambda: overall(
         [benchmark(f"b{n}", shares(a=0.95, b=0.3), shares(a=0.9, b=0.2)) for n in range(5)]
     ),
@@ -299,3 +309,34 @@ def test_nothing_scored_anywhere_says_so_and_marks_nothing() -> None:
     assert (found.family.size, list(found.comparisons), found.metrics) == (0, [], [])
     approve(said_of_all(found))
     assert overall([]).targets == []
+
+
+def test_positive_and_negative_metrics_stay_apart() -> None:
+    found = overall([benchmark("one", shares(a=1.0, b=0.1), shares(a=0.1, b=1.0))])
+    sure = {
+        comparison.track: comparison.left if comparison.difference > 0 else comparison.right
+        for comparison in found.comparisons
+    }
+    assert sure == {Track.POSITIVE: "a", Track.NEGATIVE: "b"}
+    assert found.compared_on == [Track.POSITIVE, Track.NEGATIVE]
+    assert "all metrics" not in said_of_all(found)
+
+
+def test_a_benchmark_of_one_scenario_is_left_out_of_the_pairs_and_that_is_said() -> None:
+    every = [benchmark("many", shares(a=0.9, b=0.5)), benchmark("single", {"a": "++", "b": "--"})]
+    found = overall(every)
+    assert found.comparisons[0].benchmarks == 1
+    approve(said_of_all(found))
+
+
+def test_landmarks_that_nobody_checked_are_counted_over_all_benchmarks() -> None:
+    def audited(name: str, checked: int | None) -> Analysis:
+        audits = {
+            "a": UserAuditResult(
+                of=10, looked_at=10, invalid=0, faults={}, landmarks_checked=checked
+            )
+        }
+        return replace(benchmark(name, shares(a=0.5)), user_audits=audits)
+
+    approve(said_of_all(overall([audited("one", 4), audited("two", 7)])))
+    assert "carried out its" not in said_of_all(overall([audited("one", None)]))
