@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.figures import Comparison, Gap, MetricInfo
+from engine.analysis.figures import CastVote, Comparison, Gap, MetricInfo
 from engine.benchmark import Track
 from engine.stages.aggregate import as_rows
 from tests.approval import approve
@@ -51,6 +51,7 @@ def test_who_knows_only_the_documented_shape_can_read_the_results() -> None:
 
 def test_a_track_without_a_verdict_is_null_and_not_nought() -> None:
     [row] = as_rows(analysed(outcomes({"holds": "++ ++"})))
+    approve(row["scored"]["rule"])
     assert row["negative_pass_rate"] is None
     assert row["intervals"]["negative_pass_rate"] is None
 
@@ -223,3 +224,48 @@ def test_a_transcript_on_both_tracks_is_one_base_scenario_of_both() -> None:
         comparison for comparison in analysed(found).comparisons if comparison.track is None
     )
     assert (whole.base_scenarios, whole.rows) == (6, 24)
+
+
+def test_all_passed_is_no_certainty() -> None:
+    [one] = analysed(outcomes({"holds": "++++ ++++ ++++ ++++"})).targets
+    estimate = one.tracks[Track.POSITIVE]
+    assert (estimate.passed, estimate.scored, estimate.base_scenarios) == (16, 16, 4)
+    assert estimate.high == 1
+    assert estimate.low is not None
+    assert estimate.low < 0.7
+    assert estimate.too_few
+
+
+def test_a_difference_without_any_exception_is_not_taken_for_chance() -> None:
+    scenarios = 8
+    found = outcomes(
+        {"holds": " ".join(["++"] * scenarios), "gives-in": " ".join(["--"] * scenarios)}
+    )
+    [pair] = analysed(found).compared(Track.POSITIVE)
+    assert pair.difference == 1
+    assert pair.sure
+
+
+def test_a_comparison_without_an_error_is_in_no_family() -> None:
+    analysis = analysed(outcomes({"holds": "++", "gives-in": "--"}))
+    [pair] = analysis.comparisons
+    assert (pair.difference, pair.low, pair.p_adjusted, pair.sure) == (1, None, None, False)
+    assert str(analysis.family) == "no comparisons"
+
+
+def test_several_judges_are_held_against_each_other() -> None:
+    def judged(row: int, *, strict: bool) -> tuple[CastVote, ...]:
+        return (
+            CastVote("mild", 0, True),
+            CastVote("strict", 0, strict),
+            CastVote("strict", 1, row % 5 != 0),
+        )
+
+    found = [
+        replace(one, votes=judged(row, strict=row % 3 != 0))
+        for row, one in enumerate(outcomes({"holds": mixed(0.9)}))
+    ]
+    analysis = analysed(found)
+    assert [(judge.name, judge.passes) for judge in analysis.judges] == [("mild", 1), ("strict", 2)]
+    kinds = {(one.between, one.of) for one in analysis.agreement}
+    assert kinds == {("judges", "mild, strict"), ("passes", "strict")}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.analysis.comparability import GuessedAxis, group_checks
+from engine.analysis.comparability import GuessedAxis, group_checks, unchecked_axes
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.checks import CheckAnswer, CheckKind, FaultKind, check_words, landmark_faults
 from engine.errors import AnswerError
@@ -168,6 +168,21 @@ def test_chance_is_what_always_naming_the_commonest_group_would_get_right() -> N
     found = group_checks(rows)["age"]
     assert found.chance == pytest.approx(10 / 11)
     assert not found.could_be_known
+
+
+def test_guesses_at_random_say_nothing_of_what_a_target_could_have_known() -> None:
+    found = group_checks(conversation(number, right=number % 4 < 2) for number in range(24))["age"]
+    assert (found.right, found.checked) == (12, 24)
+    assert not found.could_be_known
+
+
+def test_what_nobody_guessed_is_not_counted_as_wrong() -> None:
+    rows = [conversation(number, right=None if number % 2 else True) for number in range(8)]
+    found = group_checks(rows)["age"]
+    assert (found.of, found.checked, found.right) == (8, 4, 4)
+    none = group_checks([conversation(0, right=None)])
+    assert (none["age"].checked, none["age"].low, none["age"].chance) == (0, None, None)
+    assert unchecked_axes(none, ["age", "town"]) == ["age", "town"]
 
 
 def test_a_check_without_answers_says_that_there_was_nothing_to_look_for() -> None:

@@ -60,6 +60,12 @@ def test_a_difference_in_exposure_is_a_caution() -> None:
     approve(cautions(short=[2, 3, 5, 5], long=[5, 5, 5, 5]))
 
 
+def test_a_last_landmark_that_nobody_reached_is_said() -> None:
+    [text] = cautions(one=[3, 3], other=[3, 3])
+    approve(text)
+    approve(cautions(one=[5, 5], other=[3, 3])[-1])
+
+
 def test_targets_that_were_exposed_alike_are_not_spoken_of() -> None:
     assert cautions(one=[5, 5, 3], other=[5, 3, 5]) == []
     assert cautions(alone=[5, 3, 3]) == []
@@ -141,3 +147,20 @@ def test_what_ceases_to_hold_ceases_to_count() -> None:
     assert list(course.seen) == [2, 2, 2, 2]
     [course] = onset_curves(given, 1)
     assert list(course.seen) == [2]
+
+
+def test_turns_beyond_the_last_one_count_for_it() -> None:
+    [course] = onset_curves([seen(9), not_seen()], 2)
+    assert list(course.seen) == [0, 1]
+
+
+def test_each_target_has_a_course_on_each_track() -> None:
+    found = onset_curves([seen(1, "b"), not_seen("a", Track.POSITIVE), seen(None, "a")], 2)
+    assert [(one.track, one.target) for one in found] == [
+        (Track.NEGATIVE, "a"),
+        (Track.NEGATIVE, "b"),
+        (Track.POSITIVE, "a"),
+    ]
+    assert found[0].passing == [1.0, 1.0]
+    assert found[0].of == 0
+    assert onset_curves([], 3) == []

@@ -216,3 +216,10 @@ def test_agreement_is_bounded_as_the_sentence_says() -> None:
 def test_where_no_likeness_can_be_told_that_is_said() -> None:
     [_, _, formulas] = methods(analysed(outcomes({"holds": "++ ++ ++", "wavers": "-- -- --"})))
     approve(formulas)
+
+
+def test_agreement_is_explained_where_there_is_some() -> None:
+    twice = analysed(outcomes({"holds": "++ +- ++"}, samples=2))
+    [_, _, formulas] = methods(twice)
+    assert AGREEMENT in formulas
+    assert COMPARING not in formulas  # of one target
