@@ -197,19 +197,41 @@ def test_it_fails_after_three_sessions_and_the_next_run_begins_a_new_one(
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
+        ("request: {m: $messages}, reply: say", "`source: http` needs `url`"),
+        ("url: 'http://h/x', reply: say", "`source: http` needs `request`"),
         ("url: nowhere, request: {m: $messages}, reply: say", "this is no address"),
         ("url: 'http://h', request: {m: $messages}", "where the reply stands"),
         (
             "url: 'http://h', request: {m: $messages}, reply: a, session_from: id",
             "`session_from` is for `session: per conversation`",
         ),
+        (
+            "url: 'http://h', request: {m: $message, s: $session}, reply: a, "
+            "session: per conversation, session_from: a..b",
+            "no path into JSON",
+        ),
+        (
+            "url: 'http://h', request: {m: $message, s: $session}, reply: a, "
+            "session: per conversation, session_from: 'header a b'",
+            "cannot be the name of a header",
+        ),
         ("url: 'http://h', request: {m: $messages}, reply: a..b", "no path into JSON"),
         ("url: 'http://h', request: {m: $mesages}, reply: a", "did you mean `messages`?"),
+        ("url: 'http://h', request: {m: 'all $messages'}, reply: a", "cannot stand within a text"),
         ("url: 'http://h', request: {m: hello}, reply: a", "holds no message"),
+        ("url: 'http://h', request: {m: $message}, reply: a", "the last message alone"),
+        (
+            "url: 'http://h', request: {m: $message}, reply: a, session: per conversation",
+            "needs `$session`",
+        ),
+        ("url: 'http://h', request: {m: $messages}, reply: a, session: ever", "found `ever`"),
+        ("url: 'http://h', request: [$messages], reply: a", "request: found a list"),
         (
             "url: 'http://h', request: {m: $messages, api_key: abc}, reply: a",
             "a key in plain text",
         ),
+        ("url: 'http://h', request: {m: $messages}, reply: a, apikey: x", "write it as a header"),
+        ("url: 'http://h', request: {m: $messages}, reply: a, params: {}", "does not have this"),
     ],
 )
 def test_a_slip_is_refused_with_its_line_before_anything_is_asked(

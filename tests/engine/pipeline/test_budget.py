@@ -18,15 +18,17 @@ from engine.pipeline.costs.budget import (
     BudgetLimit,
     ExpectedCalls,
     ExpectedWork,
+    RemainingCalls,
 )
 from engine.pipeline.costs.ranges import CallCost
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.run import BudgetQuestion, Pipeline, RunResult
 from engine.providers.accounts import StoppableWaits
 from engine.providers.limiter import HeldCalls
 from engine.providers.model import Model
 from engine.store.database import open_store
+from tests.approval import approve
 from tests.engine.small_workspace import Place
 from tests.models import Overheard
 from tests.pipelines import run_once
@@ -551,3 +553,87 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> 
 
     assert asyncio.run(play()).stopped
     assert spent_in(place) <= QUOTE.high_usd + 1e-9
+
+
+def test_what_is_left_is_told_on_another_thread_while_more_comes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by the board of a run, which whoever looks at it asks for."""
+    remaining = RemainingCalls()
+    remaining.expect("bread", expected(Role.TARGET, A, ExpectedCalls(2.0, 3.0)))
+    alone = ExpectedCalls.each_usd
+
+    def meanwhile(left: ExpectedCalls, *, refuted: bool) -> float:
+        remaining.expect_more("bread", expected(Role.USER, B, ExpectedCalls(1.0, 1.0)))
+        return alone(left, refuted=refuted)
+
+    monkeypatch.setattr(ExpectedCalls, "each_usd", meanwhile)
+    assert remaining.rest_usd == 6.0
+
+
+def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() -> None:
+    questions: list[float] = []
+
+    async def yes(rest_usd: float) -> bool:
+        questions.append(budget.more_usd(rest_usd))
+        budget.agree(questions[-1])
+        return True
+
+    async def play() -> None:
+        for _ in range(100):
+            await budget.wait_until_agreed(Role.TARGET, A)
+            async with budget.call(Role.TARGET, A, "b") as (spend, _):
+                spend(0.03)
+
+    budget = Budget(on_beyond=yes)
+    budget.agree(0.2, 0.1)
+    budget.remaining.expect("b", expected(Role.TARGET, A, ExpectedCalls(100.0, 0.001)))
+    asyncio.run(play())
+    assert 1 <= len(questions) <= 2
+    assert questions[0] > 1.5  # of the 3 that it came to
+
+
+def test_a_question_says_the_rest_for_which_it_is_asked() -> None:
+    """Also where more calls are made than were expected, of which nothing is left."""
+    asked: list[BudgetQuestion] = []
+
+    async def no(rest_usd: float) -> bool:
+        asked.append(BudgetQuestion.of(budget, rest_usd))
+        return False
+
+    async def play() -> None:
+        for _ in range(3):
+            await budget.wait_until_agreed(Role.TARGET, A)
+            async with budget.call(Role.TARGET, A, "b") as (spend, _):
+                spend(0.1)
+        with pytest.raises(StopRequested):
+            await budget.wait_until_agreed(Role.TARGET, A)
+
+    budget = Budget(on_beyond=no)
+    budget.agree(0.35, 0.3)
+    budget.remaining.expect("b", expected(Role.TARGET, A, ExpectedCalls(3.0, 0.1)))
+    asyncio.run(play())
+    [question] = asked
+    assert question.spent_usd + question.rest_usd > question.agreed_usd
+    approve(question.words)
+
+
+async def test_nobody_waits_for_the_answer_to_a_question_that_was_answered(place: Place) -> None:
+    with open_store(place.root / "crosswind.db") as store:
+        config = load_config(place.config)
+        pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=priced)
+        pipeline.attended = lambda: True
+        for agreed in (0.1, 0.2):
+            pipeline.budget.agree(agreed, agreed)
+            work = expected(Role.TARGET, A, ExpectedCalls(100.0, 1.0))
+            pipeline.budget.remaining.expect("giving-in", work)
+            call = asyncio.create_task(pipeline.budget.wait_until_agreed(Role.TARGET, A))
+            while pipeline.question is None:
+                assert not call.done()
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a person answers when somebody waits for it
+            pipeline.resume()
+            await call
+        await pipeline.close()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}

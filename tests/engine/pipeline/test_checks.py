@@ -69,6 +69,7 @@ def test_what_they_cost_is_planned_for_what_is_written_and_for_what_is_not(tmp_p
 def test_asked_for_later_they_are_made_of_what_is_there_and_nothing_else_is(
     played: Place,
 ) -> None:
+    assert rows(played) == []
     before = len(rows(played, "verdict")), len(rows(played, "message"))
     with_checks(played)
     work = played.plan().work
@@ -165,6 +166,14 @@ def test_a_check_whose_call_fails_is_made_again_by_three_runs_and_by_no_further_
         assert len(place.plan().work) == (16 if runs < 3 else 0)
     assert printed_data(crosswind(place.root, "status", "--json").out)["failed"] == 0
     assert len(rows(place, "verdict")) == 16
+
+
+def test_a_check_whose_call_failed_is_made_by_the_next_run(tmp_path: Path) -> None:
+    place = with_checks(small_workspace(tmp_path))
+    place.heard_by(opening({"evaluator-strict": ScriptedModel(is_down)})).run()
+    assert len(place.plan().work) == 16
+    assert place.run().failed == 0
+    assert Counter(bool(row["unusable"]) for row in rows(place)) == {True: 32, False: 32}
 
 
 def says_one_is_missing(messages: Sequence[Message]) -> str:

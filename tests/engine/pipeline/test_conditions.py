@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import ConversationKey
-from engine.config.schema import ModelSpec, Target, load_config
+from engine.config.schema import ModelSpec, Target, config_of, load_config
 from engine.errors import InputError
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, MessageRole, Model
@@ -76,6 +76,8 @@ def test_every_target_is_played_in_every_condition_and_an_empty_prompt_is_not_se
     [
         ("", "", DEFAULT),
         (", system_prompt: Own.", "", "Own."),
+        (', system_prompt: ""', "", None),
+        (", system_prompt: Own.", "conditions: [{id: a}]\n", "Own."),
         (", system_prompt: Own.", "conditions: [{id: a, system_prompt: Theirs.}]\n", "Theirs."),
         (", system_prompt: Own.", 'conditions: [{id: a, system_prompt: ""}]\n', None),
     ],
@@ -143,7 +145,11 @@ def test_a_model_is_named_by_the_id_of_its_target_all_the_same(tmp_path: Path) -
     ("lines", "fault"),
     [
         ("conditions: [{id: a}, {id: A}]\n", "two conditions have this id"),
+        ("conditions: [{id: a b}]\n", "`a b` cannot be a name"),
+        ("conditions: [{id: a, system: x}]\n", "conditions[0].system"),
+        ("conditions: [{system_prompt: x}]\n", "conditions[0].id"),
         ("conditions: {bare: x}\n", "conditions: found"),
+        ("conditions: [{id: a, system_prompt: 3}]\n", "conditions[0].system_prompt"),
     ],
 )
 def test_a_slip_in_the_conditions_is_refused_with_its_place(
@@ -164,6 +170,7 @@ def test_two_targets_cannot_come_to_the_same_name(tmp_path: Path) -> None:
 
 
 # The same scenarios by a person who is after nothing hidden: what pressure does, beside what the
+# topic does.
 
 
 USER = "user_model: {model: user, source: offline"
@@ -243,3 +250,28 @@ def test_validate_plays_the_same_scenarios_in_the_other_stance(place: Place) -> 
     assert report.out == done.out
     refused = crosswind(place.root, "validate", "giving-in", "--swap", "stance", "--with", "holds")
     assert (refused.code, "takes the same" in refused.err) == (2, True)
+
+
+def test_another_user_model_keeps_the_stance(place: Place) -> None:
+    place.edit(place.config, USER, f"{USER}, stance: neutral")
+    blunt = "models: {blunt: {model: user-blunt, source: offline}}\n"
+    place.config.write_text(place.config.read_text() + blunt)
+    config = config_of(load_config(place.config), "giving-in@user-blunt")
+    assert (config.user_model.model, config.user_model.stance) == ("user-blunt", "neutral")
+    assert config_of(config, "giving-in@stance-adversarial").user_model.stance == "adversarial"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (USER, f"{USER}, stance: kind", "found `kind`, expected `adversarial` or `neutral`"),
+        ("evaluator_model: {", "evaluator_model: {stance: neutral, ", "unknown key"),
+    ],
+)
+def test_a_wrong_stance_is_refused_with_its_place(
+    place: Place, old: str, new: str, fault: str
+) -> None:
+    place.edit(place.config, old, new)
+    with pytest.raises(InputError) as refused:
+        load_config(place.config)
+    assert fault in str(refused.value)

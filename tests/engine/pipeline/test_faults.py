@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from engine.benchmark import Stage, State
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.errors import StoreError
 from engine.facts import RunEnd
+from engine.pipeline.results import counted_of
 from engine.store.open_reader import open_reader
 from tests.approval import approve
 from tests.engine.small_workspace import Place, small_workspace
@@ -40,9 +44,15 @@ def test_one_target_that_meets_a_fault_fails_and_the_others_are_done(place: Plac
     assert (place.root / "crosswind.log").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", ["evaluator", "generator"])
+@pytest.mark.parametrize("name", ["evaluator", "user", "generator"])
 def test_a_role_that_meets_a_fault_fails_its_rows_and_ends_no_run(place: Place, name: str) -> None:
-    assert faulty(place, name, ValueError(SAID)).run().failed
+    failed = faulty(place, name, ValueError(SAID)).run().failed
+    assert failed
+    config, definition = load_config(place.config), load_definition(place.benchmark)
+    with place.reader() as reader:
+        outcomes = counted_of(definition, config, reader).outcomes
+    unscored = Counter(one.unscored for one in outcomes)
+    assert name != "evaluator" or unscored == {"no usable verdict": failed}
     assert faulty(place, "nobody", ValueError()).run().failed == 0
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -35,12 +36,33 @@ def often_early(seed: int, messages: int) -> bool:
     return messages // 2 >= Random(seed).randint(1, 6)
 
 
-def test_slots_do_not_stand_empty_at_the_end(tmp_path: Path) -> None:
-    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40)
+def slow_first(model: str, _seed: int, _messages: int) -> float:
+    return 4.0 if model == TARGETS[0] else 1.0
+
+
+@pytest.mark.parametrize(("conversations", "at_once"), [(48, 40), (80, 12)])
+def test_slots_do_not_stand_empty_at_the_end(
+    tmp_path: Path, conversations: int, at_once: int
+) -> None:
+    run = TimedRun(tmp_path, conversations, simulate=at_once, evaluate=at_once)
     took = run.run()
-    assert len(run.calls) == 48 * 13
+    assert len(run.calls) == conversations * 13
     assert took <= WITHIN * run.bound()
-    assert run.most["simulate"] == 40
+    assert run.most["simulate"] == at_once
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [
+        {"targets": 3, "takes": varied, "ends": often_early},
+        {"takes": slow_first},
+        {"passes": 3},
+    ],
+    ids=["in length", "in how slow a target is", "in how often they are judged"],
+)
+def test_nor_do_they_where_conversations_differ(tmp_path: Path, differing: dict[str, Any]) -> None:
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, **differing)
+    assert run.run() <= WITHIN * run.bound()
 
 
 @pytest.mark.parametrize("varies", [False, True])
@@ -133,6 +155,17 @@ async def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
     assert not waiting[2].cancelled()
     async with asyncio.timeout(PATIENCE_S), slots.hold("c", 1):
         pass
+
+
+def test_a_target_that_hangs_leaves_every_other_half_of_its_even_share(tmp_path: Path) -> None:
+    def takes(model: str, seed: int, messages: int) -> float:
+        return 1000.0 if model == TARGETS[0] else 1.0
+
+    run = TimedRun(tmp_path, 30, simulate=8, evaluate=8, turns=2, takes=takes)
+    run.run()
+    quick = [call.ended for call in run.calls if call.model == TARGETS[1]]
+    # 15 conversations of 4 calls: two at a time, at worst
+    assert max(quick) <= 15 * 4 / 2 + 4
 
 
 def test_targets_that_hang_hold_all_slots_of_none_that_answers(tmp_path: Path) -> None:

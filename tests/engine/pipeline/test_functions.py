@@ -144,13 +144,17 @@ def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
     codes = (
         "import os, time\ndef is_first():\n"
         f"    try: os.close(os.open({str(place.root / str(n))!r}, os.O_CREAT | os.O_EXCL))\n"
-        "    except FileExistsError: return False\n    return True\n"
+        "    except FileExistsError: return False\n"
+        f"    os.write(2, b'half a trace {n}\\n')\n    return True\n"
         f"def reply(messages, session):\n    if is_first(): {deed}\n    return 'It is yours.'\n"
         for n, deed in enumerate(deeds)
     )
     names = add_each(place, *codes)
     failed, why = run(place, first_token_s=longest_s, between_s=longest_s)
     assert failed == len(deeds)
+    # but of one that is ended in the middle of its reply
+    told = [n for n, deed in enumerate(deeds) if "65536" not in deed]
+    assert told == [n for n in told if f"half a trace {n}" in log_of(place)]
     for name, words in zip(names, deeds.values(), strict=True):
         reasons = [one for key, one in why.items() if key.endswith(f"__{name}")]
         [reason] = filter(None, reasons)
@@ -169,9 +173,12 @@ def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
         (GOOD, "call: 'bott:reply'", "No module named 'bott'"),
         ("reply = 3\n", "call: 'bot:reply'", "cannot be called"),
         ("def reply(messages): ...\n", "call: 'bot:reply'", "does not take (messages, session)"),
+        ("raise SystemExit\n", "call: 'bot:reply'", "SystemExit"),
         ("1 / 0\n", "call: 'bot:reply'", "ZeroDivisionError: division by zero (bot.py, line 1)"),
         (GOOD, "call: bot.reply", "names no function"),
         (GOOD, "call: 'bot:reply', processes: 0", "processes"),
+        (GOOD, "processes: 2", "needs `call`"),
+        (GOOD, "call: 'bot:reply', params: {}", "does not have this key"),
     ],
 )
 def test_one_that_cannot_be_called_is_refused_with_its_line_before_the_first_row(
@@ -220,6 +227,28 @@ def test_a_call_that_waits_for_a_process_ends_at_a_stop(place: Place) -> None:
     told: list[Attempt] = []
     assert asyncio.run(ask()).text == "Yes."
     assert told == []
+
+
+def test_pieces_are_heard_as_they_come(place: Place) -> None:
+    add(place, "def reply(messages, session):\n    yield 'Yes. '\n    yield session\n")
+
+    async def ask() -> Reply:
+        accounts = Accounts()
+        model = opened(place, accounts)
+        assert isinstance(model, ReportingModel)
+        asked = model.in_session("s1")
+        try:
+            return await asked.telling(told.append).reply([], on_text=heard.append)
+        finally:
+            await accounts.close()
+
+    heard: list[str | None] = []
+    told: list[Attempt] = []
+    assert asyncio.run(ask()).text == "Yes. s1"
+    assert heard == ["Yes. ", "s1"]
+    [attempt] = told
+    assert attempt.outcome == "answer"
+    assert attempt.first_token_ms is not None
 
 
 def test_its_processes_are_as_many_as_are_allowed_and_end_with_the_run(place: Place) -> None:

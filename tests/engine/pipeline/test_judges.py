@@ -12,6 +12,7 @@ from engine.benchmark import ConversationKey, Stage, State, Track
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.errors import ModelError
+from engine.facts import Noted
 from engine.jury import CANNOT_TELL
 from engine.pipeline.order import WorkReason
 from engine.pipeline.plan import RunPlan
@@ -255,6 +256,17 @@ def test_a_verdict_for_which_nothing_that_is_found_was_quoted_counts_and_says_so
     approve(shown)
 
 
+def test_an_answer_in_other_words_is_read_and_noted_once(place: Place) -> None:
+    sayer = ScriptedModel(lambda _: f"Here it is:\n{says(False, 'Never said.')}", label=LENIENT)
+    assert place.heard_by(opening({"evaluator": sayer})).run().failed == 0
+    with place.reader() as reader:
+        notes = [
+            fact.text for fact in reader.facts(after=0, limit=9_999) if isinstance(fact, Noted)
+        ]
+    words = f"the evaluator ({LENIENT}) writes more than the JSON that is asked for: the one object"
+    assert [note.startswith(words) for note in notes].count(True) == 1
+
+
 def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(place: Place) -> None:
     sayer = ScriptedModel(lambda _: says(None), label=LENIENT)
     hearing = place.heard_by(opening({"evaluator": sayer}))
@@ -321,6 +333,19 @@ def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable
     }
 
 
+def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) -> None:
+    hearing = with_another_judge(place)
+    hearing.run(stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}), evaluator="other")
+    place.edit(place.config, SINGLE, SINGLE.replace("evaluator,", "evaluator-strict,"))
+    note = "Something else counts than at the last verdict in 16 conversations"
+    with place.reader() as reader:
+        definition, config = load_definition(place.benchmark), load_config(place.config)
+        assert [one for one in counted_of(definition, config, reader).analysis.notes if note in one]
+    hearing.run()
+    agree(place)
+    assert not [one for one in place.json("results.json")[0]["notes"] if note in one]
+
+
 # From the store to what it says: whose verdicts count, and what is said of the others.
 
 
@@ -347,6 +372,9 @@ def judged(place: Place) -> Place:
 def test_a_second_opinion_is_held_against_the_first_and_changes_no_rate(judged: Place) -> None:
     before = analysis(judged)
     assert before.agreement == []
+    assert before.scripted_models == [
+        *("offline:erratic", "offline:evaluator", "offline:steadfast", "offline:user"),
+    ]
     keys = frozenset(
         ConversationKey(scenario, one.target)
         for one in before.targets
@@ -386,3 +414,11 @@ def test_a_judge_that_has_said_nothing_yet_is_named(judged: Place) -> None:
     assert found.notes[-1].startswith(f"{count} conversations count without")
     judged.run()
     assert not any("count without" in note for note in analysis(judged).notes)
+
+
+def test_a_target_that_is_new_has_no_rate_yet(judged: Place) -> None:
+    judged.edit(judged.config, "id: wavers", "id: newcomer")
+    one = analysis(judged).target("newcomer")
+    assert one is not None
+    assert one.scored == 0
+    assert dict(one.unscored) == {"not played yet": one.of}

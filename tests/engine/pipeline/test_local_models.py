@@ -25,7 +25,7 @@ from engine.providers.retry import RetryPolicy
 from tests.approval import approve, sentences_with
 from tests.engine.commands import crosswind, crosswind_in
 from tests.engine.small_workspace import Place, small_workspace
-from tests.gguf_files import write_gguf
+from tests.gguf_files import MODEL, write_gguf
 from tests.waiting import until
 
 STAND_IN = Path(__file__).parents[2] / "stand_in"
@@ -81,6 +81,17 @@ def test_it_is_measured_as_any_other_model_and_one_server_serves_its_targets(pla
     looked = crosswind(place.root, "doctor", "--call")
     assert "answered in" in looked.out
     assert "30.0 tokens a second" in looked.out
+
+
+def test_a_result_depends_on_the_content_of_a_file_and_not_on_where_it_lies(place: Place) -> None:
+    write_gguf(place.root / "small.gguf")
+    add(place, "small.gguf")
+    crosswind(place.root, "run", "--headless", "--yes", code=0)
+    (place.root / "small.gguf").rename(place.root / "moved.gguf")
+    place.edit(place.config, "model: small.gguf", "model: moved.gguf")
+    assert "stale" not in crosswind(place.root, "run", "--explain").out
+    write_gguf(place.root / "moved.gguf", padding=1)
+    assert "stale: target changed" in crosswind(place.root, "run", "--explain").out
 
 
 def opened(place: Place, accounts: Accounts) -> Model:
@@ -162,10 +173,11 @@ def refusal(place: Place, monkeypatch: pytest.MonkeyPatch, case: str) -> str:
         monkeypatch.setattr(fitness, "find_spec", lambda _name: None)
     if case == "no memory":
         monkeypatch.setattr(fitness, "free_bytes", lambda: 100_000_000)
-    write_gguf(place.root / "m.gguf", size=4_000_000_000)
+    template = None if case == "no template" else MODEL["tokenizer.chat_template"]
+    write_gguf(place.root / "m.gguf", size=4_000_000_000, **{"tokenizer.chat_template": template})
     (place.root / "text.gguf").write_text("a model")
-    files = {"no file": "gone.gguf", "no GGUF": "text.gguf", "not got": "smollm2-135m"}
-    add(place, files.get(case, "m.gguf"))
+    files = {"no file": "gone.gguf", "no GGUF": "text.gguf"}
+    add(place, files.get(case, {"not got": "smollm2-135m", "name": "smollm"}.get(case, "m.gguf")))
     done = crosswind(place.root, "run", "--headless", "--yes", code=2)
     assert not (place.root / "crosswind.db").exists()
     return done.err.replace(str(place.root), "WORK").replace(str(place.root.parent), "HOME")
@@ -182,8 +194,12 @@ REFUSALS: Mapping[str, str] = {
     "gets it)\n",
     "no GGUF": "crosswind: WORK/config.yaml: WORK/text.gguf is not usable: it is no GGUF file "
     "(name a GGUF file, as llama.cpp reads it)\n",
+    "no template": "crosswind: WORK/config.yaml: WORK/m.gguf has no chat template: it is a base "
+    "model, which continues any text for ever (take the file of an instruct or chat model)\n",
     "no memory": "crosswind: WORK/config.yaml: WORK/m.gguf needs about 6.7 GB of memory, and "
     "0.1 GB are free (take a smaller model or quantization, or end other programs)\n",
+    "name": "crosswind: WORK/config.yaml:8:36: targets[1].model: there is no local model "
+    "`smollm` (write smollm2-135m, or the path of a GGUF file)\n",
 }
 
 
@@ -206,3 +222,12 @@ def test_the_demo_with_a_language_model_says_which_part_is_one(
     assert "smollm2 is a small" in done.words
     approve(sentences_with(done.words, "The user model,"))
     assert "32 of 32 scored" in done.out
+
+
+def test_without_its_file_the_demo_names_the_command_that_gets_it(
+    place: Place, tmp_path: Path
+) -> None:
+    done = crosswind_in(tmp_path, "demo", "--real", "--headless")
+    assert done.code == 2
+    approve(done.err)
+    assert not (tmp_path / "demo-real").exists()

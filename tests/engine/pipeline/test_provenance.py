@@ -78,6 +78,20 @@ def test_each_row_of_the_results_says_what_it_was_made_with(played: Place) -> No
     assert holds["first_at"] <= holds["last_at"]
 
 
+def test_another_configuration_has_another_digest(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    place.run()
+
+    def configuration() -> str:
+        [row, *_] = crosswind(place.root, "results", "--json").json()["giving-in"]
+        return str(row["_crosswind"]["configuration"])
+
+    before = configuration()
+    assert configuration() == before
+    place.edit(place.config, "evaluate: 8", "evaluate: 9")
+    assert configuration() != before
+
+
 def test_the_lines_for_a_spreadsheet_say_it_behind_the_columns_of_before(played: Place) -> None:
     lines = list(csv.DictReader(io.StringIO(crosswind(played.root, "export", "rates").out)))
     names = list(lines[0])

@@ -83,6 +83,9 @@ def hold(root: Path, seed: int) -> None:
         assert calls["low"] <= made() <= calls["high"], calls
         agree(place, at_end=True)
         assert place.plan().work == []
+        before = made()
+        heard.run()
+        assert made() == before
     except AssertionError as error:
         error.add_note(f"after {', '.join(acts)}")
         raise

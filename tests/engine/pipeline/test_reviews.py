@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -95,6 +97,11 @@ def test_what_is_rejected_leaves_the_file_counts_nowhere_and_comes_back(written:
     said = act(written, "reject", "m01_s001", reason="too dramatic")
     approve(said)
     assert [name for name in listed(written) if name.startswith("m01_s001")] == []
+    text = text_of(entries(written)["m01_s001"])
+    with pytest.raises(InputError, match=r"m01_s001 is rejected \(approve it first, then edit"):
+        act(written, "edit", "m01_s001", text=text)
+    with pytest.raises(InputError, match="m01_s001 is rejected already"):
+        act(written, "reject", "m01_s001", reason="no")
     history = (written.folder / "history.jsonl").read_text()
     assert '"too dramatic"' in history
     kept = [json.loads(line) for line in history.splitlines()]
@@ -135,6 +142,10 @@ def test_a_rejected_metric_leaves_its_file_with_its_scenarios(written: Place) ->
 def test_an_edit_is_approved_makes_takes_stale_and_is_undone(written: Place) -> None:
     written.run()
     entry = entries(written)["m01_s001_v01"]
+    unchanged = act(written, "edit", "m01_s001_v01", text=text_of(entry))
+    assert unchanged == "nothing was changed in m01_s001_v01"
+    with pytest.raises(InputError, match="nothing of ann's to undo"):
+        act(written, "undo")
     edited = act(written, "edit", "m01_s001_v01", text=text_of(entry, user_goal="A lighthouse."))
     assert edited == "m01_s001_v01 changed"
     assert states(written, "m01_s001_v01") == [ReviewState.APPROVED]
@@ -145,6 +156,43 @@ def test_an_edit_is_approved_makes_takes_stale_and_is_undone(written: Place) -> 
     assert [one for one in written.plan().stale if one.stage is Stage.SIMULATE] == []
     with pytest.raises(InputError, match="nothing of ann's to undo"):
         act(written, "undo")
+
+
+def test_a_row_put_back_by_hand_is_approved(written: Place) -> None:
+    path = written.folder / "scenarios.json"
+    rows = written.json("scenarios.json")
+    act(written, "reject", "m01_s001_v01", reason="too dramatic")
+    path.write_text(json.dumps(rows))
+    written.run()
+    assert states(written, "m01_s001_v01") == [ReviewState.BY_HAND]
+    with written.reader() as reader:
+        assert "m01_s001_v01" in {take.key.scenario_id for take in reader.takes("giving-in")}
+
+
+def test_a_base_that_is_edited_is_played_by_its_variants_and_not_written_anew(
+    written: Place,
+) -> None:
+    text = text_of(entries(written)["m01_s001"], user_goal="A lighthouse.")
+    act(written, "edit", "m01_s001", text=text)
+    assert "m01_s001" not in listed(written)
+    stale = {one.unit: one.detail for one in written.plan().stale}
+    assert stale["m01_s001_v01"] == "base scenario changed"
+    written.edit(written.benchmark, "asks what they think", "asks")  # the metric, of all of them
+    assert "m01" in {one.unit for one in written.plan(stale=True).work}
+    written.run(stages=WRITTEN, stale=True)
+    assert "A lighthouse." in text_of(entries(written)["m01_s001"])
+
+
+def test_without_demographics_a_base_stands_for_its_only_variant(place: Place) -> None:
+    place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
+    required(place)
+    place.run(stages=WRITTEN)
+    assert "m01_s001_v01" not in entries(place)
+    act(place, "approve", "m01_s001")
+    assert {work.unit for work in place.plan().work if work.stage is Stage.SIMULATE} == {
+        "m01_s001_v01__holds",
+        "m01_s001_v01__wavers",
+    }
 
 
 @pytest.mark.parametrize(
@@ -239,6 +287,27 @@ def test_an_act_that_did_not_reach_the_file_does_when_anything_is_done_next(
     assert states(place, "m02") == [ReviewState.REJECTED]
     cut_off(place, monkeypatch, "approve", "m02", person="ben")
     finish(place) if finish else act(place, "undo")
+    assert place.benchmark.read_text() == text
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_whether_an_act_reached_the_file_does_not_depend_on_the_clock(
+    generated: Place, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Of an hour that the clock is set back by, or that the file's own clock is ahead or behind."""
+    place, text = generated, generated.benchmark.read_text()
+
+    def set_time() -> None:
+        at = time.time() + 3600 * hours
+        os.utime(place.benchmark, (at, at))
+
+    cut_off(place, monkeypatch, "reject", "m02", reason="unclear")
+    set_time()
+    place.run(stages=frozenset())
+    assert "m02" not in metric_ids(place)
+    place.benchmark.write_text(text)  # a person takes the file of yesterday
+    set_time()
+    place.run(stages=frozenset())
     assert place.benchmark.read_text() == text
 
 

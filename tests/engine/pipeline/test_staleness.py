@@ -32,6 +32,15 @@ def whys(plan: RunPlan, *, stale: bool = False) -> set[tuple[str, str]]:
     return {(work.stage.value, work.detail or "") for work in (plan.stale if stale else plan.work)}
 
 
+def test_a_second_run_finds_nothing_to_do(played: Place) -> None:
+    plan = played.plan()
+    assert list(plan.work) == []
+    assert list(plan.stale) == []
+    assert "stale" not in results(played, "--details")
+    for row in printed_data(results(played, "--json"))["giving-in"]:
+        assert (row["stale"]["stale"], row["stale"]["conversations"]) == (0, 8)
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "stage", "reason", "count"),
     [
@@ -151,6 +160,12 @@ def test_metrics_are_stale_when_any_of_them_is(place: Place) -> None:
     assert whys(place.plan(), stale=True) == {("gen_metrics", "description changed")}
 
 
+def test_force_plays_everything_again_and_keeps_what_was(played: Place) -> None:
+    played.run(force=True, stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
+    with played.reader() as reader:
+        assert sorted(take.number for take in reader.takes("giving-in")) == [0] * 16 + [1] * 16
+
+
 def test_what_the_benchmark_no_longer_asks_for_is_left_out_and_said(played: Place) -> None:
     played.edit(
         played.config,
@@ -204,6 +219,9 @@ def test_the_text_says_how_many_of_which_metric_and_why(edited: Place) -> None:
 
 
 def test_each_take_that_is_stale_says_why(edited: Place) -> None:
+    planned = [work for work in edited.plan().stale if work.stage is Stage.SIMULATE]
+    rows = printed_data(results(edited, "--json"))["giving-in"]
+    assert sum(row["stale"]["stale_takes"] for row in rows) == len(planned) == 8
     definition = load_definition(edited.benchmark)
     config = load_config(edited.root / "config.yaml")
     with closing(open_reader(edited.root / "crosswind.db")) as reader:

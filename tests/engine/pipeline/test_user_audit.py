@@ -118,6 +118,34 @@ def test_they_are_in_the_files_and_come_back_from_them(played: Place, tmp_path: 
     assert sum(map(bool, faults[1].values())) == len(INVALID)
 
 
+def test_where_nobody_is_to_look_nothing_is_said(played: Place) -> None:
+    with_mode(played, "off")
+    said = crosswind(played.root, "results", "--details").text
+    assert "user model" not in said
+    as_json = crosswind(played.root, "results", "--json").text
+    assert all("user_audit" not in row for row in printed_data(as_json)["giving-in"])
+
+
+def test_what_was_played_unseen_is_said_to_be_unknown(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path).heard_by(opening({"user": ScriptedModel(says_it_twice)}))
+    with_mode(place, "off")
+    place.run()
+    with place.reader() as reader:
+        assert all(take.user_faults is None for take in reader.takes("giving-in"))
+    with_mode(place, "invalidate")
+    said = crosswind(place.root, "results", "--details").words
+    assert "whether the user model did its part is not known for 16 conversations" in said
+
+
+def test_an_unknown_word_is_refused_with_its_place(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    with_mode(place, "sometimes")
+    done = crosswind(place.root, "run", "--headless")
+    line = len(place.config.read_text().splitlines())
+    assert done.code == 2
+    assert f"{place.config}:{line}:13: user_audit: found `sometimes`, expected `off`" in done.text
+
+
 def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
     place = small_workspace(tmp_path).heard_by(opening({"user": ScriptedModel(says_it_twice)}))
     place.run()
@@ -134,3 +162,8 @@ def test_they_are_played_again_and_nothing_else(tmp_path: Path) -> None:
     assert crosswind(place.root, "simulate", "--invalid")[0] == 0
     done = crosswind(place.root, "simulate", "--invalid")
     approve((done.code, done.text))
+
+
+def test_simulate_without_a_name_says_what_it_needs(played: Place) -> None:
+    done = crosswind(played.root, "simulate", code=2)
+    approve(done.text)

@@ -47,7 +47,9 @@ def must_hold(place: Place, when: str) -> Place:
 @pytest.mark.parametrize(
     ("when", "rule"),
     [
+        ("at_the_end", "counts only if shown in the last reply"),
         ("under_pressure", "counts only if shown in a reply from the second reached landmark on"),
+        ("every_reply", "counts only if shown in every reply"),
     ],
 )
 def test_where_a_failure_is_explained_stands_which_replies_count(
@@ -66,7 +68,7 @@ def test_where_a_failure_is_explained_stands_which_replies_count(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("when", "rate"),
-    [("anywhere", 1.0), ("at_the_end", 0.0)],
+    [("anywhere", 1.0), ("at_the_end", 0.0), ("under_pressure", 0.0), ("every_reply", 0.0)],
 )
 def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
     place: Place, when: str, rate: float
@@ -86,7 +88,8 @@ def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
     assert (said["marks"], said["present"]) == ([True, False], bool(rate))
     shown = crosswind(place.root, "show", "m01_s001_v01__holds", code=0).out
     approve(shown)
-    assert when == "anywhere" or "absent in the last reply" in shown
+    words = {"at_the_end": "absent in the last reply", "every_reply": "absent in every reply"}
+    assert words.get(when, "") in shown
 
 
 def test_a_change_of_when_makes_the_verdicts_stale_and_nothing_else(played: Place) -> None:
