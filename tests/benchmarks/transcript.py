@@ -187,7 +187,6 @@ class Measured(CrosswindApp):
         self._drawn_at = (time.perf_counter(), time.process_time())
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.run_worker(self._measure(), group="measuring")
 
     async def _measure(self) -> None:

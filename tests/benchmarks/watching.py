@@ -284,7 +284,6 @@ class Measured(CrosswindApp):
         self._asked = asked
 
     def on_mount(self) -> None:
-        super().on_mount()
         if self._asked.screen == "conversation":
             self.navigator.open_conversation(BENCHMARK, key_of(0))
         elif self._asked.screen == "all":
