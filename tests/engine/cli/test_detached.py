@@ -209,8 +209,9 @@ def test_commands_read_a_store_of_an_older_version_and_a_run_migrates_it(shell: 
     assert not is_older(path)
 
 
+@pytest.mark.parametrize("now", [False, True], ids=["stop", "stop --now"])
 def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, now: bool
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="cw") as temporary:
         monkeypatch.setenv("TMPDIR", temporary)
@@ -222,7 +223,7 @@ def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
         for path in folder.iterdir():
             path.unlink()
         folder.chmod(0o755)  # so that it is not to be used again
-        stopped = shell("stop", "--wait", "--now")
+        stopped = shell("stop", "--wait", *(["--now"] if now else []))
         assert stopped.code == 0, stopped.err
         assert f"process {pid} was asked" in stopped.err
         assert workspace_holder(shell.place.root) is None

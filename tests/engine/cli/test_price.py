@@ -218,7 +218,8 @@ def test_nobody_is_asked_before_they_were_told_why(
     assert f"note: {EngineThatAsks.question}" in told_before[0]
 
 
-def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study) -> None:
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: str) -> None:
     study.grows_dear()
     with study.terminal("run", "--headless", "--plain") as terminal:
         terminal.read_until(b"go on? [y/N]")
@@ -226,6 +227,12 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study) -> None:
         terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"likely to cost more"))
         before, text = study.spent(), seen(terminal)
         [most] = dollars("`crosswind resume` lets it cost up to $", text)
+        if answer == "n":
+            terminal.press("n\n")
+            assert terminal.read_to_the_end() == 3
+            assert study.spent() == before
+            assert "before the end;" in seen(terminal)
+            return
         terminal.press_until("y\n", f"running, for up to ${most:.2f}".encode())
         [spent_then, rest_then] = dollars(
             "$ are spent, and the rest is expected to cost about $", text
