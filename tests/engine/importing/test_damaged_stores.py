@@ -3,6 +3,7 @@ kinds, of which `tests/long` tries a hundred and more."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -63,6 +64,21 @@ def test_a_message_that_is_gone_is_not_taken_out_of_the_files_too(
     monkeypatch.setattr(hosting, "LOOK_SECONDS", 0.0)
     trial = tried(sound, _last_reply_gone, 0, tmp_path / "place")
     assert trial.outcome is Outcome.MENDED, str(trial)
+
+
+def test_a_base_without_variants_is_in_a_store_that_is_made_from_the_files(tmp_path: Path) -> None:
+    place = make_place(tmp_path / "place")
+    until = ("run", "--headless", "--yes", "--until", "gen_scenarios")
+    assert said(place, *until).code == 0
+    file = place.root / "benchmarks" / "giving-in" / "scenarios.json"
+    rows = [row for row in json.loads(file.read_bytes()) if not row["id"].startswith("m01_s001_")]
+    file.write_text(json.dumps(rows), "utf-8")
+    assert said(place, *until).code == 0
+    before = everything(place)["scenarios"]
+    for path in place.root.glob("crosswind.db*"):
+        path.unlink()
+    assert said(place, "repair", "--yes").code == 0
+    assert everything(place)["scenarios"] == before
 
 
 @pytest.mark.exhaustive

@@ -102,10 +102,10 @@ def _without_settings(path: Path) -> object:
     return json.loads(path.read_bytes(), object_hook=without)
 
 
-def replaced(value: object, names: frozenset[str], by: object) -> object:
+def replaced(value: object, name: str, by: object) -> object:
     if isinstance(value, dict):
-        return {key: by if key in names else replaced(one, names, by) for key, one in value.items()}
-    return [replaced(one, names, by) for one in value] if isinstance(value, list) else value
+        return {key: by if key == name else replaced(one, name, by) for key, one in value.items()}
+    return [replaced(one, name, by) for one in value] if isinstance(value, list) else value
 
 
 def _copied(odd: Odd, into: Path) -> Path:
@@ -116,13 +116,15 @@ def _copied(odd: Odd, into: Path) -> Path:
     return place
 
 
-def test_a_list_where_a_word_is_expected_is_left_out_alone(odd: Odd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["kind", "source", "confidence"])
+def test_a_list_where_a_word_is_expected_is_left_out_alone(
+    odd: Odd, tmp_path: Path, name: str
+) -> None:
     """What a set is asked for must be hashable, which a list is not."""
-    words = frozenset({"kind", "source", "confidence"})
     for path in _copied(odd, tmp_path / "theirs").rglob("*.json*"):
         text = path.read_text("utf-8")
         rows = text.strip("\n").split("\n") if path.suffix == ".jsonl" else [text]
-        changed = (json.dumps(replaced(json.loads(row), words, [["x"]])) for row in rows)
+        changed = (json.dumps(replaced(json.loads(row), name, [["x"]])) for row in rows)
         path.write_text("\n".join(changed), "utf-8")
     made = Odd(tmp_path / "workspace").set_up()
     [report] = made.take_in(tmp_path / "theirs").benchmarks

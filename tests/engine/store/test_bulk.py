@@ -80,6 +80,10 @@ def test_a_conversation_becomes_rows_that_add_up(tmp_path: Path) -> None:
             (True, "half � a pair"),
             (False, None),
         ]
+        [seq] = asyncio.run(store.write(state("x", State.QUEUED)))
+        facts = store.reader.facts(0)
+        assert seq == store.reader.last_seq() == max(fact.seq for fact in facts)
+        assert len({fact.seq for fact in facts}) == len(facts)
 
 
 def test_a_verdict_on_what_was_not_played_to_its_end_is_refused_with_all_else(

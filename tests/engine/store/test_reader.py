@@ -91,6 +91,22 @@ def test_pages_of_facts_leave_nothing_out_and_repeat_nothing(store: Store) -> No
         assert [fact.seq for fact in found] == list(range(1, store.reader.last_seq() + 1))
 
 
+def test_a_watcher_beside_a_busy_writer_misses_no_fact(store: Store) -> None:
+    async def write_and_watch() -> list[int]:
+        writing = asyncio.gather(
+            *(store.write(note(), state(str(n), State.DONE)) for n in range(600))
+        )
+        with closing(open_reader(store.path)) as watcher:
+            seen: list[int] = []
+            while not writing.done() or watcher.last_seq() > len(seen):
+                page = await asyncio.to_thread(watcher.facts, seen[-1] if seen else 0, 37)
+                seen += [fact.seq for fact in page]
+        await writing
+        return seen
+
+    assert run(write_and_watch()) == list(range(1, 1201))
+
+
 class Interrupted(Connection):
     """A connection between any two questions of which something is written."""
 

@@ -166,7 +166,7 @@ def folded(store: Store) -> Progress:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_snapshot_is_the_sum_of_all_facts(tmp_path: Path, seed: int) -> None:
     now = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -190,7 +190,7 @@ def test_a_snapshot_is_the_sum_of_all_facts(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_snapshot_is_the_same_where_sums_were_kept_on_the_way(tmp_path: Path, seed: int) -> None:
     now = datetime(2026, 11, 21, tzinfo=UTC)
     path = tmp_path / "crosswind.db"
